@@ -1,0 +1,27 @@
+"""Reports: what a finished run means, and how it is shown and kept. Simulates nothing, prints nothing.
+
+A `RunView` is what every table, plot and file is made from, so that a run in memory and a run folder
+read back look the same. Modules are imported by name (pandas and matplotlib come with them, so this
+package itself imports neither):
+
+    sim.report.metrics   summarize(record, *, slo, provenance, slo_classes={}) -> dict
+                         The contents of summary.json. `slo` is {ttft_s, tbt_s, tpot_s, e2e_s} in
+                         seconds, missing or None where there is no such objective; `provenance` is
+                         stored as given, the trace's name, hash, notices and drops added.
+                         weighted_percentile(values, counts, percent) -> float | None
+                         peak_concurrency(arrival_ns, finish_ns) -> int
+    sim.report.frames    requests_frame(record), iterations_frame(record), tbt_frame(record) -> DataFrame
+    sim.report.view      RunView(name, config, summary, requests, iterations, tbt)     frozen
+                         view_of(record, *, name, config, summary) -> RunView
+                         distinct_names(views) -> list[RunView]   no two of one name in a legend
+    sim.report.folder    check_target(directory) -> None          UserError before a long run, not after
+                         write_run(view, directory, *, file_format="csv") -> Path    no plots
+                         load_run(directory, *, name=None) -> RunView
+    sim.report.tables    run_table(view) -> rich renderable       one run
+                         comparison_table(views) -> rich renderable    one column a run
+    sim.report.plots     draw_all(views, directory) -> list[Path]      PNG files
+                         distributions(views), timeline(views, window_s=None), load(views),
+                         throughput(views) -> matplotlib Figure   (shows itself in a notebook)
+
+matplotlib is imported when a figure is made, not when sim.report.plots is imported.
+"""
