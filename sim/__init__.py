@@ -1,0 +1,56 @@
+"""A discrete-event simulator and research testbed for LLM-serving schedulers.
+
+    import sim
+    cfg = sim.load_config("configs/quickstart.yaml", {"policy.token_budget": 512})
+    result = sim.run(cfg)
+    result.summary["ttft_s"]["p99"]
+
+What is offered here is loaded on first use, so that `import sim` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from sim.api import Result, compare, load_config, load_run, run
+    from sim.core.errors import SimError, UserError
+    from sim.core.registry import param, policy
+
+_HOMES = {
+    "Result": "sim.api",
+    "compare": "sim.api",
+    "load_config": "sim.api",
+    "load_run": "sim.api",
+    "run": "sim.api",
+    "SimError": "sim.core.errors",
+    "UserError": "sim.core.errors",
+    "param": "sim.core.registry",
+    "policy": "sim.core.registry",
+}
+
+__all__ = [
+    "Result",
+    "SimError",
+    "UserError",
+    "__version__",
+    "compare",
+    "load_config",
+    "load_run",
+    "param",
+    "policy",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sim' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
