@@ -1,0 +1,156 @@
+"""Source: a config as the user wrote it, so that every later error can say where.
+
+Owns reading YAML with line numbers, laying overrides over it, and resolving paths. Knows no key.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sim.core.errors import ConfigError
+from sim.core.shipped import shipped_root
+
+
+@dataclass(frozen=True)
+class Source:
+    """Values by section, where they were written, and what was laid over them."""
+
+    values: dict[str, Any]
+    path: Path | None = None
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Line of each dotted key, counted from 1."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Values by dotted key, in the order they were given."""
+
+    def error(self, key: str, problem: str) -> ConfigError:
+        """`file:line: key: problem`, or the override in place of the file if it set that key."""
+        for dotted, value in reversed(self.overrides.items()):
+            if key == dotted or key.startswith(dotted + "."):
+                prefix = f"override {dotted}={show(value)}: "
+                return ConfigError(prefix + (problem if key == dotted else f"{key}: {problem}"))
+            if dotted.startswith(key + "."):
+                return ConfigError(f"override {dotted}={show(value)}: {key}: {problem}")
+        where = "" if self.path is None else f"{self.path}{self._line(key)}: "
+        return ConfigError(f"{where}{key}: {problem}" if key else f"{where}{problem}")
+
+    def _line(self, key: str) -> str:
+        while key and key not in self.lines:
+            key = key.rpartition(".")[0]
+        return f":{self.lines[key]}" if key else ""
+
+    def find(self, path: str) -> Path:
+        """`path` as it is, beside the config file, or among the shipped files: the first that exists.
+
+        The path as it is if none does, for the reader of the file to complain about.
+        """
+        folders = [Path()] if self.path is None else [Path(), self.path.parent]
+        for folder in [*folders, shipped_root()]:
+            if (folder / path).exists():
+                return folder / path
+        return Path(path)
+
+    def overridden(self, overrides: Mapping[str, Any]) -> Source:
+        """This source with `overrides`, dotted keys to values, laid over its values."""
+        values = copy.deepcopy(self.values)
+        for dotted, value in overrides.items():
+            _lay_over(values, dotted, value)
+        return Source(values, self.path, self.lines, {**self.overrides, **overrides})
+
+
+def show(value: Any) -> str:
+    """A value as a user would write it: true, null, 'text', 3, [1, 2]."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return repr(value)
+
+
+def read_source(path: str | Path) -> Source:
+    """Read a YAML file; ConfigError if it is missing, unreadable, not YAML or not a mapping."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such config file") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a folder, not a config file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot read: {error}") from None
+    lines: dict[str, int] = {}
+    values = _parse(text, str(path), lines)
+    if values is None:
+        raise ConfigError(f"{path}: the config is empty")
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: a config is a mapping of sections, got {show(values)}")
+    return Source(values, path, lines)
+
+
+def parse_value(text: str) -> Any:
+    """The value of a `--set key=text` override, read as YAML; ConfigError if it is none."""
+    return _parse(text, "value", {})
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 with the floats of YAML 1.2, so that 1e-3 is a number and not a word."""
+
+    yaml_implicit_resolvers = copy.deepcopy(yaml.SafeLoader.yaml_implicit_resolvers)
+
+
+_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
+
+
+def _parse(text: str, name: str, lines: dict[str, int]) -> Any:
+    """YAML to values, noting the line of every dotted key in `lines`."""
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _note_lines(node, "", name, lines)
+        return loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{name}{line}: not valid YAML: {error.problem}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"{name}: not valid YAML: {error}") from None
+    finally:
+        loader.dispose()
+
+
+def _note_lines(node: yaml.Node, prefix: str, name: str, lines: dict[str, int]) -> None:
+    if isinstance(node, yaml.SequenceNode):
+        for index, child in enumerate(node.value):
+            _note_lines(child, f"{prefix}{index}.", name, lines)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: set[Hashable] = set()
+    for key, child in node.value:
+        line, dotted = key.start_mark.line + 1, f"{prefix}{key.value}"
+        if key.value in seen:
+            raise ConfigError(f"{name}:{line}: {dotted}: given twice")
+        seen.add(key.value)
+        lines[dotted] = line
+        _note_lines(child, f"{dotted}.", name, lines)
+
+
+def _lay_over(values: dict[str, Any], dotted: str, value: Any) -> None:
+    *sections, last = dotted.split(".")
+    if not all((*sections, last)):
+        raise ConfigError(f"override {dotted}={show(value)}: the key must look like section.key")
+    here = values
+    for depth, section in enumerate(sections):
+        inner = here.get(section)
+        if inner is None:
+            inner = here[section] = {}
+        if not isinstance(inner, dict):
+            parent = ".".join(sections[: depth + 1])
+            raise ConfigError(f"override {dotted}={show(value)}: {parent} is {show(inner)}, not a section")
+        here = inner
+    here[last] = value

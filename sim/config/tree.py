@@ -1,0 +1,215 @@
+"""Config: the sections of a config file, frozen and strict (design.md section 8).
+
+Sections whose options belong to another layer are kept as mappings here and checked by sim/api
+against what that layer declares: `policy` (its class), `cost_model` (sim.cost), `trace.synthetic`
+(sim.trace).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from sim.config.messages import problem_of
+from sim.config.source import Source, show
+from sim.core.errors import ConfigError
+
+PositiveInt = Annotated[int, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """Unknown keys, wrong types, NaN and infinities are refused; `key:` with nothing is all defaults."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_is_defaults(cls, given: Any) -> Any:
+        return {} if given is None else given
+
+
+class ClosedLoopConfig(Section):
+    """A fixed number of requests in flight, each completion releasing the next."""
+
+    concurrency: PositiveInt
+
+
+class TraceConfig(Section):
+    """Where requests come from: a file, or the synthetic generator."""
+
+    path: str | None = None
+    format: str = "auto"
+    limit: PositiveInt | None = None
+    rate_scale: PositiveFloat = 1.0
+    """2 makes arrivals twice as fast."""
+    synthetic: dict[str, Any] | None = None
+    closed_loop: ClosedLoopConfig | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> TraceConfig:
+        if (self.path is None) == (self.synthetic is None):
+            found = "neither" if self.path is None else "both"
+            raise PydanticCustomError("origin", f"give either path or synthetic, got {found}")
+        return self
+
+
+class ReplicaConfig(Section):
+    """The simulated GPU replica. Model and GPU are names of configs/models and configs/gpus."""
+
+    model: str | None = None
+    gpu: str | None = None
+    tensor_parallel: PositiveInt = 1
+    max_model_len: PositiveInt | None = None
+    """Requests with prompt + output above it are rejected; null is no limit."""
+
+
+def _blocks(given: Any) -> Any:
+    """A count of blocks, `auto` or `unlimited`."""
+    if given in ("auto", "unlimited") or (type(given) is int and given >= 1):
+        return given
+    raise PydanticCustomError(
+        "blocks", "must be an integer of at least 1, auto or unlimited, got {got}", {"got": show(given)}
+    )
+
+
+class KVCacheConfig(Section):
+    """KV memory: the rule by which blocks are given, and how many there are."""
+
+    memory: Literal["paged", "reserve"] = "paged"
+    block_size: PositiveInt = 16
+    num_blocks: Annotated[int | str, BeforeValidator(_blocks)] = "auto"
+    """auto: from GPU memory less weights, which needs replica.model and replica.gpu."""
+    watermark: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the blocks that an admission leaves free."""
+    prefix_caching: bool = False
+
+
+class PolicyConfig(Section):
+    """Which scheduler; every other key is a parameter that its class declares."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str | None = None
+    path: str | None = None
+    """A Python file outside the package that defines the policy."""
+    oracle: bool = False
+    """Lets the policy read true output lengths; the report says so."""
+
+    @model_validator(mode="after")
+    def _named(self) -> PolicyConfig:
+        if self.name is None and self.path is None:
+            raise PydanticCustomError("name", "name is required")
+        return self
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The policy's own parameters, as given."""
+        return dict(self.model_extra or {})
+
+
+class SLOConfig(Section):
+    """Objectives of a request; one that is null is not asked for."""
+
+    ttft_s: PositiveFloat | None = None
+    tbt_s: PositiveFloat | None = None
+    tpot_s: PositiveFloat | None = None
+    e2e_s: PositiveFloat | None = None
+
+
+class EngineConfig(Section):
+    """Switches of the simulator itself; none changes a result."""
+
+    mode: Literal["fast", "reference"] = "fast"
+    record_iterations: bool = True
+    token_times: bool = False
+
+
+class OutputConfig(Section):
+    """What a run leaves behind."""
+
+    dir: str | None = None
+    """Default: runs/<name>."""
+    plots: bool = True
+    format: Literal["csv", "parquet"] = "csv"
+
+
+class CompareConfig(Section):
+    """Policies that `run` and `compare` put beside each other on the same trace."""
+
+    policies: list[Any] = []
+    """Names, FILE.py:name, or mappings {name: ..., <parameters>}; limits come from `policy`."""
+    seeds: PositiveInt = 1
+
+
+class Config(Section):
+    """A whole config. `source` says where its values were written."""
+
+    name: str = "run"
+    seed: Annotated[int, Field(ge=0)] = 0
+    trace: TraceConfig
+    replica: ReplicaConfig = ReplicaConfig()
+    cost_model: dict[str, Any]
+    kv_cache: KVCacheConfig = KVCacheConfig()
+    policy: PolicyConfig
+    slo: SLOConfig = SLOConfig()
+    engine: EngineConfig = EngineConfig()
+    output: OutputConfig = OutputConfig()
+    compare: CompareConfig = CompareConfig()
+    _source: Source = PrivateAttr(default_factory=lambda: Source({}))
+
+    @property
+    def source(self) -> Source:
+        return self._source
+
+    @property
+    def output_dir(self) -> str:
+        """Where the run folder goes."""
+        return self.output.dir or f"runs/{self.name}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values with every default written out, in the order of design.md section 8."""
+        return self.model_dump(mode="json")
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.to_dict(), sort_keys=False)
+
+
+def parse_config(source: Source) -> Config:
+    """The validated tree of `source`; ConfigError with a line for every finding otherwise."""
+    try:
+        config = Config.model_validate(source.values)
+    except ValidationError as failure:
+        findings = failure.errors(include_url=False)
+        problems = [_locate(source, finding) for finding in findings]
+        raise ConfigError("\n".join(str(problem) for problem in problems)) from None
+    config._source = source
+    return config
+
+
+def _locate(source: Source, finding: Mapping[str, Any]) -> ConfigError:
+    location = [str(part) for part in finding["loc"]]
+    allowed = _keys_of(location[:-1])
+    return source.error(".".join(location), problem_of(finding, allowed))
+
+
+def _keys_of(location: list[str]) -> list[str]:
+    """The keys that the section at `location` takes."""
+    section: type[Section] = Config
+    for part in location:
+        annotation = section.model_fields[part].annotation
+        options = [annotation, *get_args(annotation)]
+        section = next(o for o in options if isinstance(o, type) and issubclass(o, Section))
+    return list(section.model_fields)
