@@ -1,0 +1,115 @@
+"""Coefficients: an iteration's time as two linear forms, one for decode-only batches, one for the rest.
+
+Owns the formula of design.md section 6, the range it was fitted on, and counting what falls outside.
+Fitting is in calibration; reading a file that holds coefficients is in loading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.core.batch import Batch
+from sim.cost.fields import check_keys, mapping, number
+from sim.cost.validity import ValidRange
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeCoefficients:
+    """Decode-only iterations, in microseconds: base + per_sequence*n + per_context_token*sum(context)."""
+
+    base_us: float
+    per_sequence_us: float
+    per_context_token_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class MixedCoefficients:
+    """Iterations with prefill, in microseconds.
+
+    base + per_token*(all new tokens) + per_sequence*n_decode + per_context_token*sum(decode context)
+    + per_attention_pair*sum over chunks c with p tokens cached of (c*p + c*(c+1)/2).
+    """
+
+    base_us: float
+    per_token_us: float
+    per_sequence_us: float
+    per_context_token_us: float
+    per_attention_pair_us: float
+
+
+class CoefficientModel:
+    """Two-regime linear cost model. `extrapolated_iterations` counts answers outside `valid`."""
+
+    def __init__(
+        self, decode: DecodeCoefficients, mixed: MixedCoefficients, valid: ValidRange | None = None
+    ) -> None:
+        self.decode = decode
+        self.mixed = mixed
+        self.valid = valid
+        self.extrapolated_iterations = 0
+        self._decode = (decode.base_us, decode.per_sequence_us, decode.per_context_token_us)
+        self._mixed = (
+            mixed.base_us,
+            mixed.per_token_us,
+            mixed.per_sequence_us,
+            mixed.per_context_token_us,
+            mixed.per_attention_pair_us,
+        )
+
+    def iteration_ns(self, batch: Batch) -> int:
+        """Duration of one iteration, rounded half to even, at least 1."""
+        num_decodes, context_sum, _, _, chunks = batch
+        valid = self.valid
+        if valid is not None and not valid.holds(batch):
+            self.extrapolated_iterations += 1
+        if not chunks:
+            base, per_sequence, per_context = self._decode
+            time_us = base + per_sequence * num_decodes + per_context * context_sum
+        else:
+            tokens = num_decodes
+            pairs = 0
+            for new, cached in chunks:
+                tokens += new
+                pairs += new * cached + new * (new + 1) // 2
+            base, per_token, per_sequence, per_context, per_pair = self._mixed
+            time_us = (
+                base
+                + per_token * tokens
+                + per_sequence * num_decodes
+                + per_context * context_sum
+                + per_pair * pairs
+            )
+        return round(time_us * 1000.0) or 1
+
+    def decode_run_ns(self, batch: Batch, iterations: int) -> NDArray[np.int64]:
+        """Durations of the next iterations of a decode-only batch; equal to iteration_ns of each."""
+        num_decodes = batch.num_decodes
+        base, per_sequence, per_context = self._decode
+        contexts = batch.decode_context_sum + num_decodes * np.arange(iterations, dtype=np.int64)
+        times_us = base + per_sequence * num_decodes + per_context * contexts
+        if self.valid is not None:
+            self.extrapolated_iterations += self.valid.outside_decode_run(batch, iterations)
+        return np.maximum(np.rint(times_us * 1000.0).astype(np.int64), 1)
+
+
+def coefficients_from_spec(spec: Mapping[str, Any], where: str) -> CoefficientModel:
+    """The model of a mapping with `decode`, `mixed` and, optionally, `range`; ProfileError if bad."""
+    check_keys(spec, ("decode", "mixed", "range"), where)
+    decode = _coefficients(spec, "decode", DecodeCoefficients, where)
+    mixed = _coefficients(spec, "mixed", MixedCoefficients, where)
+    valid = None if spec.get("range") is None else ValidRange.from_spec(spec["range"], f"{where}: range")
+    return CoefficientModel(DecodeCoefficients(*decode), MixedCoefficients(*mixed), valid)
+
+
+def _coefficients(spec: Mapping[str, Any], section: str, form: type, where: str) -> list[float]:
+    """The numbers of one section in the order of `form`'s fields."""
+    names = [field.name for field in fields(form)]
+    inside = f"{where}: {section}"
+    given = mapping(spec.get(section), inside)
+    check_keys(given, names, inside)
+    return [number(given, name, inside) for name in names]

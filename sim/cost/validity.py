@@ -1,0 +1,56 @@
+"""Validity: the range a cost model was measured on, and whether a batch lies in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from sim.core.batch import Batch
+from sim.cost.fields import check_keys, integer, mapping
+
+
+@dataclass(frozen=True, slots=True)
+class ValidRange:
+    """Largest values measured; the mean context of the decodes is what `decode_context` bounds."""
+
+    num_decodes: int
+    decode_context: int
+    tokens: int
+    """New tokens of an iteration with prefill."""
+    cached: int
+    """Tokens already in KV before a chunk."""
+
+    @classmethod
+    def from_spec(cls, spec: object, where: str) -> ValidRange:
+        """Read from a mapping with exactly these keys; ProfileError otherwise."""
+        given: Mapping[str, Any] = mapping(spec, where)
+        names = [field.name for field in fields(cls)]
+        check_keys(given, names, where)
+        return cls(**{name: integer(given, name, where, minimum=0) for name in names})
+
+    def to_spec(self) -> dict[str, int]:
+        """The mapping from_spec reads."""
+        return asdict(self)
+
+    def holds(self, batch: Batch) -> bool:
+        """Whether every quantity of `batch` was measured up to its value."""
+        num_decodes, context_sum, _, _, chunks = batch
+        if num_decodes > self.num_decodes or context_sum > self.decode_context * num_decodes:
+            return False
+        if not chunks:
+            return True
+        tokens = num_decodes
+        for new, cached in chunks:
+            tokens += new
+            if cached > self.cached:
+                return False
+        return tokens <= self.tokens
+
+    def outside_decode_run(self, batch: Batch, iterations: int) -> int:
+        """How many of the next `iterations` of a decode-only batch lie outside."""
+        num_decodes = batch.num_decodes
+        if num_decodes > self.num_decodes:
+            return iterations
+        inside = (self.decode_context * num_decodes - batch.decode_context_sum) // num_decodes + 1
+        return iterations - min(max(inside, 0), iterations)
