@@ -1,0 +1,155 @@
+"""Arrivals: the SimPy process that brings requests to the replica, each at its time.
+
+Owns when a request arrives: by the trace's clock, as a closed loop (a completion releases the next)
+or by sessions (a turn follows the completion of the one before). What happens then is the replica's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from heapq import heappop, heappush
+
+import simpy
+from simpy.events import URGENT
+
+from sim.core.request import Request
+from sim.core.trace import Trace
+
+
+class ArrivalTime(simpy.Event):
+    """A timeout that fires before every ordinary event of its instant.
+
+    So a request arriving exactly at t is there for the decision made at t (design.md section 3), and
+    no tie is decided by which event entered the heap first.
+    """
+
+    def __init__(self, env: simpy.Environment, delay_ns: int) -> None:
+        super().__init__(env)
+        self._ok = True
+        self._value = None
+        env.schedule(self, URGENT, delay_ns)
+
+
+class Arrivals:
+    """Delivers requests into an inbox that the replica empties at its decisions."""
+
+    def __init__(
+        self, env: simpy.Environment, trace: Trace, closed_loop: int | None = None
+    ) -> None:
+        self._env = env
+        self._closed_loop = closed_loop
+        self._requests = trace.requests()
+        self._turns = _Turns(trace) if trace.session is not None and closed_loop is None else None
+        self._inbox: list[Request] = []
+        self._later: list[tuple[int, int]] = []
+        """Heap of (time, row) of released requests that are still to arrive."""
+        self._next_ns: int | None = None
+        """Arrival of the trace's next request, once the process has looked at it."""
+        self._bell: simpy.Event | None = None
+        self._undelivered = len(trace)
+
+    def process(self) -> Generator[simpy.Event, None, None]:
+        """The SimPy process of the arrivals whose times are known beforehand."""
+        env = self._env
+        for request in self._known_beforehand():
+            if request.arrival_ns > env.now:
+                self._next_ns = request.arrival_ns
+                yield ArrivalTime(env, request.arrival_ns - env.now)
+            self._deliver(request)
+        self._next_ns = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every request has been taken."""
+        return not (self._undelivered or self._inbox)
+
+    @property
+    def next_ns(self) -> int | None:
+        """The next arrival known now; None if only a completion can bring one, or none is left."""
+        if self._later and (self._next_ns is None or self._later[0][0] < self._next_ns):
+            return self._later[0][0]
+        return self._next_ns
+
+    def take(self) -> list[Request]:
+        """The requests that have arrived and were not taken yet, in (arrival, trace row) order."""
+        if not self._inbox:
+            return []
+        taken, self._inbox = self._inbox, []
+        if len(taken) > 1:
+            taken.sort(key=_arrival_order)
+        return taken
+
+    def bell(self) -> simpy.Event:
+        """An event that the next delivery triggers."""
+        self._bell = simpy.Event(self._env)
+        return self._bell
+
+    def completed(self, row: int) -> None:
+        """The request of trace row `row` has left the system now: release what waited for that."""
+        if self._closed_loop is not None:
+            following = next(self._requests, None)
+            if following is not None:
+                self._release(following, self._env.now)
+        elif self._turns is not None:
+            turn = self._turns.after(row)
+            if turn is not None:
+                following, think_ns = turn
+                self._release(following, self._env.now + think_ns)
+
+    def _known_beforehand(self) -> Iterator[Request]:
+        if self._closed_loop is not None:
+            for _, request in zip(range(self._closed_loop), self._requests, strict=False):
+                yield request._replace(arrival_ns=0)
+        elif self._turns is not None:
+            yield from self._turns.first_turns
+        else:
+            yield from self._requests
+
+    def _release(self, request: Request, arrival_ns: int) -> None:
+        request = request._replace(arrival_ns=arrival_ns)
+        if arrival_ns == self._env.now:
+            self._deliver(request)
+        else:
+            heappush(self._later, (arrival_ns, request.row))
+            self._env.process(self._arrive_later(request))
+
+    def _arrive_later(self, request: Request) -> Generator[simpy.Event, None, None]:
+        yield ArrivalTime(self._env, request.arrival_ns - self._env.now)
+        heappop(self._later)
+        self._deliver(request)
+
+    def _deliver(self, request: Request) -> None:
+        self._inbox.append(request)
+        self._undelivered -= 1
+        if self._bell is not None:
+            bell, self._bell = self._bell, None
+            bell.succeed()
+
+
+def _arrival_order(request: Request) -> tuple[int, int]:
+    return request.arrival_ns, request.row
+
+
+class _Turns:
+    """Which turn of a session follows which, and after what think time."""
+
+    def __init__(self, trace: Trace) -> None:
+        assert trace.session is not None
+        self._requests = list(trace.requests())
+        self._think_ns = [0] * len(trace) if trace.think_ns is None else trace.think_ns.tolist()
+        self._following: dict[int, int] = {}
+        latest: dict[int, int] = {}
+        self.first_turns: list[Request] = []
+        for row, session in enumerate(trace.session.tolist()):
+            if session in latest:
+                self._following[latest[session]] = row
+            else:
+                self.first_turns.append(self._requests[row])
+            latest[session] = row
+
+    def after(self, row: int) -> tuple[Request, int] | None:
+        """The turn after trace row `row` and its think time in ns; None after the last."""
+        following = self._following.get(row)
+        if following is None:
+            return None
+        return self._requests[following], self._think_ns[following]

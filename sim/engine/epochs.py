@@ -1,0 +1,212 @@
+"""EpochDecodes: the decoding requests as aggregates, so that an iteration costs O(changes).
+
+While all members decode together, one counter (the epoch) moves them all: a member's progress is
+what it had when it joined plus the epochs since. Sums, the next completion and the members about to
+cross a block boundary are kept as the members come and go. Equal to decodes.PlainDecodes, call by
+call (tests/engine/test_decodes.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+
+import numpy as np
+
+from sim.core.batch import Batch
+from sim.core.request import RequestState
+from sim.engine.decodes import by_admission
+from sim.engine.gaps import GapLog
+from sim.engine.peaks import RecentPeaks
+from sim.engine.tokens import TokenLog
+
+Ranked = list[tuple[int, int, RequestState]]
+
+
+class EpochDecodes:
+    """See Decodes for the contract. `epoch` counts the iterations in which all members decoded.
+
+    A *fresh* member has got its last token by itself (its prefill, or a decode among some), so its
+    next gap is its own; all others got theirs at `_last_end_ns`, so their next gap is one weighted
+    sample.
+    """
+
+    def __init__(self, block_size: int, gaps: GapLog, tokens: TokenLog | None) -> None:
+        self._block_size = block_size
+        self._gaps = gaps
+        self._tokens = tokens
+        self._members: dict[RequestState, None] = {}
+        self._fresh: dict[RequestState, None] = {}
+        self._epoch = 0
+        self._last_end_ns = 0
+        self._context_offset = 0
+        """Sum over members of (context of the next decode - epoch)."""
+        self._boundary = [0] * block_size
+        """Members by (entries - epoch) mod block_size; entries in KV before the next decode."""
+        self._due: dict[int, dict[RequestState, None]] = {}
+        """Members by the epoch at which they finish; _due_epochs is a heap of its keys."""
+        self._due_epochs: list[int] = []
+        self._longest: Ranked = []
+        self._shortest: Ranked = []
+        """Heaps of (context - epoch); an entry that no longer matches its member is stale."""
+        self._entries = 0
+        """Heap entries so far: makes every one comparable."""
+        self._peaks = RecentPeaks()
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, state: object) -> bool:
+        return state in self._members
+
+    def generated_tokens(self, state: RequestState) -> int:
+        return state._generated + self._epoch - state._join_epoch
+
+    def last_token_ns(self, state: RequestState) -> int | None:
+        return state._last_token_ns if state in self._fresh else self._last_end_ns
+
+    def in_admission_order(self) -> list[RequestState]:
+        return sorted(self._members, key=by_admission)
+
+    def add(self, state: RequestState) -> None:
+        self._members[state] = None
+        state._pool = self
+        state._join_epoch = self._epoch
+        self._enter(state)
+
+    def remove(self, state: RequestState) -> None:
+        self._leave(state)
+        state._last_token_ns = self.last_token_ns(state)
+        state._generated = self.generated_tokens(state)
+        self._fold_peak(state)
+        self._fresh.pop(state, None)
+        del self._members[state]
+        state._pool = None
+
+    def batch(self) -> Batch:
+        count = len(self._members)
+        return Batch(
+            count,
+            self._context_offset + count * self._epoch,
+            self._extreme(self._longest, -1) + self._epoch,
+            self._extreme(self._shortest, 1) + self._epoch,
+        )
+
+    def needs_block(self, state: RequestState) -> bool:
+        return (state.context_tokens - 1) % self._block_size == 0
+
+    def blocks_to_grow(self, first: int = 0, iterations: int = 1) -> int:
+        size, boundary = self._block_size, self._boundary
+        cycles, rest = divmod(iterations, size)
+        start = self._epoch + first
+        need = cycles * len(self._members)
+        for ahead in range(rest):
+            need += boundary[-(start + ahead) % size]
+        return need
+
+    def iterations_to_completion(self) -> int:
+        return self._next_due() - self._epoch
+
+    def advance_all(self, ends_ns: Sequence[int]) -> list[RequestState]:
+        if self._tokens is not None:
+            self._tokens.add_all(self._members, ends_ns)
+        self._advance_one(ends_ns[0])
+        if len(ends_ns) > 1:
+            self._advance_run(ends_ns)
+        if self._next_due() != self._epoch:
+            return []
+        return sorted(self._due[self._epoch], key=by_admission)
+
+    def advance_some(self, states: Iterable[RequestState], end_ns: int) -> list[RequestState]:
+        finished = []
+        for state in states:
+            last_ns = self.last_token_ns(state)
+            assert last_ns is not None
+            self._leave(state)
+            self._fold_peak(state)
+            self._record_own_gap(state, end_ns - last_ns)
+            state._generated += 1
+            self._enter(state)
+            state._last_token_ns = end_ns
+            if self._tokens is not None:
+                self._tokens.add(state, end_ns)
+            if self.generated_tokens(state) == state._output_tokens:
+                finished.append(state)
+        return sorted(finished, key=by_admission)
+
+    def _advance_one(self, end_ns: int) -> None:
+        self._epoch += 1
+        fresh = self._fresh
+        veterans = len(self._members) - len(fresh)
+        if veterans:
+            gap = end_ns - self._last_end_ns
+            self._gaps.add(gap, veterans)
+            self._peaks.push(self._epoch, gap)
+        for state in fresh:
+            assert state._last_token_ns is not None
+            self._record_own_gap(state, end_ns - state._last_token_ns)
+            state._veteran_from = self._epoch + 1
+        fresh.clear()
+        self._last_end_ns = end_ns
+
+    def _advance_run(self, ends_ns: Sequence[int]) -> None:
+        """The iterations after the first: by then nobody is fresh."""
+        gaps = np.diff(np.asarray(ends_ns, dtype=np.int64))
+        self._epoch += len(gaps)
+        self._gaps.add_run(gaps, len(self._members))
+        self._peaks.push(self._epoch, int(gaps.max()))
+        self._last_end_ns = ends_ns[-1]
+
+    def _record_own_gap(self, state: RequestState, gap_ns: int) -> None:
+        self._gaps.add(gap_ns, 1)
+        if state._max_tbt_ns is None or gap_ns > state._max_tbt_ns:
+            state._max_tbt_ns = gap_ns
+
+    def _fold_peak(self, state: RequestState) -> None:
+        """Take the gaps that `state` shared with others into its own maximum."""
+        if state in self._fresh:
+            return
+        peak = self._peaks.since(state._veteran_from)
+        if state._max_tbt_ns is None or peak > state._max_tbt_ns:
+            state._max_tbt_ns = peak
+
+    def _enter(self, state: RequestState) -> None:
+        """Count `state`, whose last token is its own, in every aggregate."""
+        self._fresh[state] = None
+        behind = state._generated - state._join_epoch
+        offset = state.prompt_tokens + behind
+        self._context_offset += offset
+        self._boundary[(offset - 1) % self._block_size] += 1
+        due = state._output_tokens - behind
+        group = self._due.get(due)
+        if group is None:
+            self._due[due] = {state: None}
+            heappush(self._due_epochs, due)
+        else:
+            group[state] = None
+        self._entries += 1
+        heappush(self._longest, (-offset, self._entries, state))
+        heappush(self._shortest, (offset, self._entries, state))
+
+    def _leave(self, state: RequestState) -> None:
+        behind = state._generated - state._join_epoch
+        offset = state.prompt_tokens + behind
+        self._context_offset -= offset
+        self._boundary[(offset - 1) % self._block_size] -= 1
+        del self._due[state._output_tokens - behind][state]
+
+    def _next_due(self) -> int:
+        """The epoch of the next completion; groups emptied meanwhile are dropped."""
+        due, epochs = self._due, self._due_epochs
+        while not due[epochs[0]]:
+            del due[heappop(epochs)]
+        return epochs[0]
+
+    def _extreme(self, heap: Ranked, sign: int) -> int:
+        """The largest (sign -1) or smallest (sign 1) context offset, dropping stale entries."""
+        while True:
+            key, _, state = heap[0]
+            offset = state.prompt_tokens + state._generated - state._join_epoch
+            if state._pool is self and offset == sign * key:
+                return offset
+            heappop(heap)

@@ -1,0 +1,264 @@
+"""Replica: the SimPy process of one engine. Its loop: admit, plan, ask how long, wait, commit.
+
+Owns time, tokens and completions. What to run is the policy's decision (through Step), how long it
+takes is the cost model's.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeVar
+
+import simpy
+
+from sim.core.batch import Batch
+from sim.core.errors import PolicyError, SimError, StalledError
+from sim.core.protocols import CostModel, Policy
+from sim.core.request import RequestState
+from sim.engine import jump
+from sim.engine.arrivals import Arrivals
+from sim.engine.recorder import Recorder
+from sim.engine.settings import EngineSettings
+from sim.engine.state import ReplicaState
+from sim.engine.step import Step
+from sim.engine.tokens import TokenLog
+
+T = TypeVar("T")
+
+
+class Replica:
+    """One model replica serving what `arrivals` brings, by `policy`, at the speed of `cost`."""
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        arrivals: Arrivals,
+        policy: Policy,
+        cost: CostModel,
+        settings: EngineSettings,
+        state: ReplicaState,
+        step: Step,
+        recorder: Recorder,
+        tokens: TokenLog | None,
+    ) -> None:
+        self._env = env
+        self._arrivals = arrivals
+        self._policy = policy
+        self._cost = cost
+        self._settings = settings
+        self._state = state
+        self._step = step
+        self._recorder = recorder
+        self._tokens = tokens
+        self._jumps = settings.mode == "fast" and bool(getattr(policy, "steady", False))
+        self._holds_finished = bool(getattr(policy, "holds_finished", False))
+        self._on_arrival = getattr(policy, "on_arrival", None)
+        self._on_tokens = getattr(policy, "on_tokens", None)
+        self.policy_calls = 0
+        self.in_policy = False
+        """Whether the policy's code is running now (read by the watchdog)."""
+
+    def serve(self) -> Generator[simpy.Event, object, None]:
+        """The SimPy process: until every request has left."""
+        while self._work_remains():
+            self._admit_arrivals()
+            if not self._plan():
+                yield self._until_something_happens()
+                continue
+            ends_ns = self._iteration_ends()
+            yield self._env.timeout(ends_ns[-1] - self._env.now)
+            self._commit(ends_ns)
+
+    def unfinished(self) -> list[RequestState]:
+        """Requests in the engine, as after an interrupt."""
+        return [*self._state.waiting, *self._state.running]
+
+    def _work_remains(self) -> bool:
+        state = self._state
+        return bool(state.running or state.waiting or not self._arrivals.exhausted)
+
+    def _admit_arrivals(self) -> None:
+        # A rejection may release the next request at once, hence the loop.
+        while arrived := self._arrivals.take():
+            for request in arrived:
+                self._admit_arrival(RequestState(request, self._settings.oracle))
+
+    def _admit_arrival(self, request: RequestState) -> None:
+        self._recorder.arrived(request)
+        reason = self._never_fits(request)
+        if reason is not None:
+            self._recorder.rejected(request, reason)
+            self._arrivals.completed(request.row)
+            return
+        self._state.waiting.add(request)
+        if self._on_arrival is not None:
+            self._ask_policy(self._on_arrival, request)
+
+    def _never_fits(self, request: RequestState) -> str | None:
+        total = request.prompt_tokens + request._output_tokens
+        limit = self._settings.max_model_len
+        if limit is not None and total > limit:
+            return (
+                f"prompt {request.prompt_tokens} + output {request._output_tokens} tokens "
+                f"exceed max_model_len {limit}"
+            )
+        kv = self._state.kv
+        blocks = kv.blocks_for(total - 1)
+        if kv.num_blocks is not None and blocks > kv.num_blocks:
+            return f"needs {blocks} KV blocks at its longest; the cache has {kv.num_blocks}"
+        return None
+
+    def _plan(self) -> bool:
+        """Let the policy decide; False if it decided to do nothing now."""
+        step = self._step
+        for _ in range(len(self._state.running) + 1):
+            step.begin(self._env.now)
+            if not (self._state.running or self._state.waiting):
+                return False
+            self.policy_calls += 1
+            self._ask_policy(self._policy.plan, step)
+            if not step.is_empty:
+                step.finish_planning()
+                return True
+            # A step that only preempted has freed blocks: the next one may admit.
+            if not step.preempted:
+                break
+        if step.wake_ns is None or step.wake_ns <= self._env.now:
+            raise StalledError(self._stall_message())
+        return False
+
+    def _ask_policy(self, method: Callable[[T], None], argument: T) -> None:
+        """Call the policy; whatever goes wrong in it is reported with the iteration's number."""
+        self.in_policy = True
+        try:
+            method(argument)
+        except SimError as error:
+            raise type(error)(f"{self._iteration_name()}: {error}") from error
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            raise PolicyError(
+                f"{self._iteration_name()}: the policy raised {type(error).__name__}: {error} "
+                f"({place.filename}, line {place.lineno})"
+            ) from error
+        finally:
+            self.in_policy = False
+
+    def _iteration_name(self) -> str:
+        return f"iteration {self._recorder.num_iterations} at {self._env.now / 1e9:.6f} s"
+
+    def _stall_message(self) -> str:
+        state = self._state
+        return (
+            f"{self._iteration_name()}: the policy scheduled nothing with "
+            f"{len(state.waiting)} waiting and {len(state.running)} running requests "
+            f"(first refusal: {self._step.blocked_by or 'none, it asked for nothing'})"
+        )
+
+    def _until_something_happens(self) -> simpy.Event:
+        """The next arrival, or the time at which the policy wants to be asked again."""
+        bell = self._arrivals.bell()
+        wake_ns = self._step.wake_ns
+        if wake_ns is None:
+            return bell
+        return bell | self._env.timeout(wake_ns - self._env.now)
+
+    def _iteration_ends(self) -> list[int]:
+        """When the planned iteration ends; and the ones after it, where they are certain."""
+        step, state, now = self._step, self._state, self._env.now
+        batch = step.batch()
+        if self._may_jump():
+            ends = self._jump_ends(batch, now)
+        else:
+            ends = [now + self._cost.iteration_ns(batch)]
+        decodes = len(state.decodes) if step.all_decodes else len(step.some_decodes)
+        prefills = (len(step.chunks), sum(step.chunks.values()))
+        self._recorder.iterations(
+            now, ends, decodes, prefills, batch, state.kv.used_blocks, len(state.waiting)
+        )
+        self._record_padding(decodes, prefills, len(ends))
+        if len(ends) > 1 and state.memory.grows:
+            state.kv.take(state.decodes.blocks_to_grow(1, len(ends) - 1))
+        return ends
+
+    def _may_jump(self) -> bool:
+        """Whether the plan repeats itself until a completion, an arrival or a lack of blocks.
+
+        A step that preempted admits no one, but the next one may: it is not steady.
+        """
+        step = self._step
+        return (
+            self._jumps
+            and step.all_decodes
+            and not step.chunks
+            and not step.preempted
+            and not self._state.prefilling
+        )
+
+    def _jump_ends(self, batch: Batch, now: int) -> list[int]:
+        decodes, kv = self._state.decodes, self._state.kv
+        limit = decodes.iterations_to_completion()
+        if limit > 1 and self._state.memory.grows:
+            limit = 1 + jump.fitting_iterations(
+                decodes.blocks_to_grow, len(decodes), kv.block_size, kv.free_blocks, limit - 1
+            )
+        return jump.iteration_ends(self._cost, batch, now, limit, self._arrivals.next_ns)
+
+    def _record_padding(self, decodes: int, prefills: tuple[int, int], repeats: int) -> None:
+        step = self._step
+        number, tokens = prefills
+        if step.pad_prefill_to:
+            self._recorder.padding(step.pad_prefill_to * number - tokens, 0, number)
+        elif step.pad_decode_slots:
+            idle = step.pad_decode_slots - decodes
+            self._recorder.padding(0, idle * repeats, decodes * repeats)
+
+    def _commit(self, ends_ns: Sequence[int]) -> None:
+        """Give every scheduled request its tokens, and let the finished ones go."""
+        step, decodes, end_ns = self._step, self._state.decodes, ends_ns[-1]
+        finished: list[RequestState] = []
+        if step.all_decodes:
+            self._recorder.tokens(ends_ns, len(decodes))
+            finished = decodes.advance_all(ends_ns)
+        elif step.some_decodes:
+            self._recorder.tokens(ends_ns, len(step.some_decodes))
+            finished = decodes.advance_some(step.some_decodes, end_ns)
+        for request, tokens in step.chunks.items():
+            request.prefilled_tokens += tokens
+            if request.prefilled_tokens == request.prefill_tokens:
+                self._end_prefill(request, end_ns, finished)
+        if self._on_tokens is not None:
+            self._ask_policy(self._on_tokens, step)
+        for request in finished:
+            self._finish(request, end_ns)
+        if self._state.held and not (self._state.decodes or self._state.prefilling):
+            self._state.release_held()
+        if finished and self._settings.progress is not None:
+            self._settings.progress(self._recorder.num_left, self._recorder.num_requests)
+
+    def _end_prefill(self, request: RequestState, end_ns: int, finished: list[RequestState]) -> None:
+        """The last chunk yields a token: the first, or after a preemption the next."""
+        self._recorder.tokens((end_ns,), 1)
+        if self._tokens is not None:
+            self._tokens.add(request, end_ns)
+        if request.first_token_ns is None:
+            request.first_token_ns = end_ns
+        else:
+            assert request._last_token_ns is not None
+            gap = end_ns - request._last_token_ns
+            self._recorder.gaps.add(gap, 1)
+            request._max_tbt_ns = max(gap, request._max_tbt_ns or 0)
+        request._last_token_ns = end_ns
+        request._generated += 1
+        if request._generated == request._output_tokens:
+            finished.append(request)
+        else:
+            self._state.start_decoding(request)
+
+    def _finish(self, request: RequestState, end_ns: int) -> None:
+        if self._holds_finished:
+            self._state.hold_finished(request)
+        else:
+            self._state.finish(request)
+        self._recorder.finished(request, end_ns)
+        self._arrivals.completed(request.row)

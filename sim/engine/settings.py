@@ -1,0 +1,33 @@
+"""EngineSettings: everything a simulation needs to know beside trace, policy and cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """One replica's limits and the engine's own switches.
+
+    `num_blocks` None is unlimited KV. `mode` reference computes every iteration and every request
+    by itself; fast jumps over steady decode iterations and keeps aggregates; their results are
+    equal. `token_times` keeps every token's time (memory O(tokens)). `progress(done, total)` is
+    called now and then with finished and all requests.
+    """
+
+    num_blocks: int | None = None
+    block_size: int = 16
+    memory: str = "paged"
+    watermark: float = 0.0
+    """Share of the blocks that an admission must leave free, unless nothing is running."""
+    max_model_len: int | None = None
+    mode: str = "fast"
+    seed: int = 0
+    oracle: bool = False
+    record_iterations: bool = True
+    token_times: bool = False
+    closed_loop: int | None = None
+    """Requests kept in flight, each completion releasing the next; None replays arrival times."""
+    steady_window_ns: tuple[int, int] | None = None
+    progress: Callable[[int, int], None] | None = None

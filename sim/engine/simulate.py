@@ -1,0 +1,96 @@
+"""simulate: one trace, one policy, one cost model, one replica; from the parts to a RunRecord."""
+
+from __future__ import annotations
+
+import time
+
+import simpy
+
+from sim.core.errors import SimError
+from sim.core.protocols import CostModel, Policy
+from sim.core.record import RunRecord
+from sim.core.rng import stream
+from sim.core.trace import Trace
+from sim.engine.arrivals import Arrivals
+from sim.engine.decodes import Decodes, PlainDecodes
+from sim.engine.epochs import EpochDecodes
+from sim.engine.recorder import Recorder
+from sim.engine.replica import Replica
+from sim.engine.settings import EngineSettings
+from sim.engine.state import ReplicaState
+from sim.engine.step import Step
+from sim.engine.tokens import TokenLog
+from sim.kv import MEMORY_RULES, BlockLedger
+
+
+def simulate(
+    trace: Trace, policy: Policy, cost: CostModel, settings: EngineSettings
+) -> RunRecord:
+    """Serve `trace` to its end and return what happened.
+
+    Raises PolicyError (naming the iteration) if the policy breaks a rule, StalledError if it makes
+    no progress. A KeyboardInterrupt returns the run so far, with a notice that says so.
+    """
+    started = time.perf_counter()
+    env = simpy.Environment()
+    recorder = Recorder(trace, _steady_window(trace, settings), settings.record_iterations)
+    tokens = TokenLog() if settings.token_times else None
+    arrivals = Arrivals(env, trace, settings.closed_loop)
+    kv = BlockLedger(settings.num_blocks, settings.block_size)
+    state = _replica_state(kv, policy, settings, recorder, tokens)
+    step = Step(
+        state,
+        getattr(policy, "token_budget", None),
+        getattr(policy, "max_batch_size", None),
+        int(settings.watermark * (settings.num_blocks or 0)),
+        stream(settings.seed, "policy"),
+    )
+    replica = Replica(
+        env, arrivals, policy, cost, settings, state, step, recorder, tokens
+    )
+    env.process(arrivals.process())
+    env.process(replica.serve())
+    notices = list(trace.notices)
+    try:
+        env.run()
+    except KeyboardInterrupt:
+        notices.append(f"interrupted at {env.now / 1e9:.3f} s of simulated time")
+        for request in replica.unfinished():
+            recorder.progressed(request)
+    else:
+        _check_ended_clean(state)
+    counters = {"policy_calls": replica.policy_calls}
+    record = recorder.result(kv, tokens, counters)
+    record.notices = notices
+    record.wall_s = time.perf_counter() - started
+    return record
+
+
+def _replica_state(
+    kv: BlockLedger,
+    policy: Policy,
+    settings: EngineSettings,
+    recorder: Recorder,
+    tokens: TokenLog | None,
+) -> ReplicaState:
+    memory = MEMORY_RULES.get(getattr(policy, "memory", None) or settings.memory)()
+    pool = EpochDecodes if settings.mode == "fast" else PlainDecodes
+    decodes: Decodes = pool(settings.block_size, recorder.gaps, tokens)
+    return ReplicaState(kv, memory, decodes)
+
+
+def _steady_window(trace: Trace, settings: EngineSettings) -> tuple[int, int]:
+    """[start, end) of the steady window: by default the middle half of the arrival span."""
+    if settings.steady_window_ns is not None:
+        return settings.steady_window_ns
+    first, last = int(trace.arrival_ns[0]), int(trace.arrival_ns[-1])
+    quarter = (last - first) // 4
+    return first + quarter, last - quarter
+
+
+def _check_ended_clean(state: ReplicaState) -> None:
+    if state.kv.used_blocks or state.running or state.waiting:
+        raise SimError(
+            f"the run ended with {state.kv.used_blocks} KV blocks in use, "
+            f"{len(state.running)} running and {len(state.waiting)} waiting requests"
+        )

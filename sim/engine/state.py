@@ -1,0 +1,77 @@
+"""ReplicaState: who waits, runs, prefills and decodes on one replica, and who holds which KV."""
+
+from __future__ import annotations
+
+from sim.core.request import RequestState
+from sim.engine.decodes import Decodes
+from sim.engine.queue import WaitingQueue
+from sim.kv import BlockLedger, MemoryRule
+
+
+class ReplicaState:
+    """The single owner of a replica's mutable scheduling state."""
+
+    def __init__(self, kv: BlockLedger, memory: MemoryRule, decodes: Decodes) -> None:
+        self.kv = kv
+        self.memory = memory
+        self.decodes = decodes
+        self.waiting = WaitingQueue()
+        self.running: dict[RequestState, None] = {}
+        """In admission order: a dict keeps insertion order and removes in O(1)."""
+        self.prefilling: dict[RequestState, None] = {}
+        self.held: list[RequestState] = []
+        """Finished requests whose KV and slot a request-level batch still holds."""
+        self._admissions = 0
+
+    def admit(self, request: RequestState, blocks: int, cached_tokens: int, now_ns: int) -> None:
+        """Move `request` from waiting to running, with `blocks` of KV."""
+        self.waiting.remove(request)
+        self.kv.hold(request, blocks)
+        request.prefilled_tokens = cached_tokens
+        request.admission = self._admissions
+        self._admissions += 1
+        if request.first_scheduled_ns is None:
+            request.first_scheduled_ns = now_ns
+        self.running[request] = None
+        self.prefilling[request] = None
+
+    def start_decoding(self, request: RequestState) -> None:
+        """`request` has produced the token that ends its prefill."""
+        del self.prefilling[request]
+        self.decodes.add(request)
+
+    def evict(self, request: RequestState) -> None:
+        """Preempt by recompute: free the KV, forget the prefill, go to the front of waiting."""
+        self._leave(request)
+        request.prefill_tokens = request.prompt_tokens + request._generated
+        request.prefilled_tokens = 0
+        request.admission = None
+        request.num_preemptions += 1
+        self.waiting.put_back(request)
+
+    def finish(self, request: RequestState) -> None:
+        """`request` has all its tokens: free what it held."""
+        self._leave(request)
+
+    def hold_finished(self, request: RequestState) -> None:
+        """`request` has all its tokens, but keeps KV and slot until its batch ends."""
+        self.held.append(request)
+        if request in self.decodes:
+            self.decodes.remove(request)
+        self.prefilling.pop(request, None)
+
+    def release_held(self) -> None:
+        """Free what the finished requests of an ended batch held."""
+        for request in self.held:
+            self.kv.release(request)
+            del self.running[request]
+        self.held.clear()
+
+    def _leave(self, request: RequestState) -> None:
+        if request in self.decodes:
+            self.decodes.remove(request)
+            if self.memory.grows:
+                request.blocks = self.kv.blocks_for(request.prompt_tokens + request._generated - 1)
+        self.prefilling.pop(request, None)
+        del self.running[request]
+        self.kv.release(request)

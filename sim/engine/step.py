@@ -1,0 +1,253 @@
+"""Step: one scheduling decision. The verbs of sim.core.protocols.Step, over one replica's state.
+
+Owns what a decision may do to queue, running set and KV; leaves time, cost and tokens to the
+replica. Every verb checks first and then acts, so a refusal changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from sim.core.batch import Batch, Chunk
+from sim.core.errors import PolicyError, StalledError
+from sim.core.request import RequestState
+from sim.engine.state import ReplicaState
+
+NO_BUDGET = 1 << 60
+"""Stands in for the tokens left where the policy has no token_budget."""
+MAX_REFUSALS = 1_000_000
+"""Refused verbs in one step, beyond two a waiting request, that count as a policy going in circles."""
+
+
+class Step:
+    """See sim.core.protocols.Step. One object serves all decisions: `begin` starts the next."""
+
+    def __init__(
+        self,
+        state: ReplicaState,
+        token_budget: int | None,
+        max_batch_size: int | None,
+        watermark_blocks: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self._state = state
+        self.kv = state.kv
+        self.rng = rng
+        self.token_budget = token_budget
+        self.max_batch_size = max_batch_size
+        self._watermark_blocks = watermark_blocks
+        self.begin(0)
+
+    def begin(self, now_ns: int) -> None:
+        """Start the decision made at `now_ns`."""
+        self.now_ns = now_ns
+        self.budget_left = NO_BUDGET if self.token_budget is None else self.token_budget
+        self.preempted = False
+        self.all_decodes = False
+        """Every decode is scheduled."""
+        self.some_decodes: dict[RequestState, bool] = {}
+        """Decodes scheduled one by one, and whether each took a block for it."""
+        self.chunks: dict[RequestState, int] = {}
+        """Prefill tokens scheduled, by request."""
+        self.wake_ns: int | None = None
+        self.pad_prefill_to = 0
+        self.pad_decode_slots = 0
+        self.pad_decode_context = 0
+        self.blocked_by: str | None = None
+        """Why the first refused request was refused: slots, budget, kv, preempted."""
+        self._refusals = 0
+
+    # What a policy may read.
+
+    @property
+    def waiting(self) -> Iterator[RequestState]:
+        return iter(self._state.waiting)
+
+    @property
+    def running(self) -> Iterator[RequestState]:
+        return iter(list(self._state.running))
+
+    @property
+    def prefilling(self) -> Iterator[RequestState]:
+        prefilling = self._state.prefilling
+        return iter(list(prefilling)) if prefilling else iter(())
+
+    @property
+    def decoding(self) -> list[RequestState]:
+        return self._state.decodes.in_admission_order()
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._state.waiting)
+
+    @property
+    def num_running(self) -> int:
+        return len(self._state.running)
+
+    @property
+    def num_decoding(self) -> int:
+        return len(self._state.decodes)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been scheduled."""
+        return not (self.all_decodes or self.chunks or self.some_decodes)
+
+    # The verbs.
+
+    def decode_all(self) -> int:
+        decodes = self._state.decodes
+        count = len(decodes)
+        if count > self.budget_left:
+            return self._decode_oldest(self.budget_left)
+        if self.some_decodes:
+            return self._decode_each(decodes.in_admission_order())
+        if not count:
+            return 0
+        if self._state.memory.grows:
+            need = decodes.blocks_to_grow()
+            if need > self.kv.free_blocks:
+                return self._decode_each(decodes.in_admission_order())
+            if need:
+                self.kv.take(need)
+        self.all_decodes = True
+        self.budget_left -= count
+        return count
+
+    def schedule(self, request: RequestState, tokens: int | None = None) -> bool:
+        if request in self.chunks or request in self.some_decodes:
+            raise PolicyError(f"request {request.id} was scheduled twice in one iteration")
+        state = self._state
+        if request.admission is None:
+            return self._admit(request, tokens)
+        if request in state.prefilling:
+            return self._continue_prefill(request, tokens)
+        if request in state.decodes:
+            return self._decode(request)
+        raise PolicyError(f"request {request.id} is finished and cannot be scheduled")
+
+    def preempt(self, request: RequestState) -> None:
+        state = self._state
+        if request.admission is None or request not in state.running:
+            raise PolicyError(f"request {request.id} is not running and cannot be preempted")
+        if self.all_decodes:
+            raise PolicyError("preempt before decode_all, not after it")
+        if request in self.some_decodes:
+            self.budget_left += 1
+            if self.some_decodes.pop(request):
+                self.kv.give(1)
+        self.budget_left += self.chunks.pop(request, 0)
+        state.evict(request)
+        self.preempted = True
+
+    def pad(self, *, prefill_to: int = 0, decode_slots: int = 0, decode_context: int = 0) -> None:
+        self.pad_prefill_to = prefill_to
+        self.pad_decode_slots = decode_slots
+        self.pad_decode_context = decode_context
+
+    def wake_at(self, time_ns: int) -> None:
+        self.wake_ns = time_ns
+
+    # For the replica.
+
+    def finish_planning(self) -> None:
+        """Recognise a plan that decodes every member, however the policy spelled it."""
+        if self.some_decodes and len(self.some_decodes) == len(self._state.decodes):
+            self.some_decodes = {}
+            self.all_decodes = True
+
+    def batch(self) -> Batch:
+        """The plan as the cost model sees it, padding included."""
+        if self.pad_prefill_to or self.pad_decode_slots:
+            return self._padded_batch()
+        chunks = tuple([Chunk(n, request.prefilled_tokens) for request, n in self.chunks.items()])
+        if self.all_decodes:
+            decodes = self._state.decodes.batch()
+            return decodes._replace(chunks=chunks) if chunks else decodes
+        if not self.some_decodes:
+            return Batch(chunks=chunks)
+        contexts = [request.context_tokens for request in self.some_decodes]
+        return Batch(len(contexts), sum(contexts), max(contexts), min(contexts), chunks)
+
+    def _padded_batch(self) -> Batch:
+        slots, context = self.pad_decode_slots, self.pad_decode_context
+        chunks = tuple([Chunk(self.pad_prefill_to, 0)] * len(self.chunks))
+        return Batch(slots, slots * context, context, context, chunks)
+
+    def _refuse(self, reason: str) -> bool:
+        if self.blocked_by is None:
+            self.blocked_by = reason
+        self._refusals += 1
+        if self._refusals > MAX_REFUSALS + 2 * self.num_waiting:
+            raise StalledError(f"the policy was refused {self._refusals} times in one decision")
+        return False
+
+    def _admit(self, request: RequestState, tokens: int | None) -> bool:
+        state, kv = self._state, self.kv
+        if self.preempted:
+            return self._refuse("preempted")
+        if self.max_batch_size is not None and len(state.running) >= self.max_batch_size:
+            return self._refuse("slots")
+        cached = kv.cached_tokens(request)
+        remaining = request.prefill_tokens - cached
+        chunk = remaining if tokens is None or tokens > remaining else tokens
+        if chunk > self.budget_left or chunk <= 0:
+            return self._refuse("budget")
+        blocks = kv.blocks_for(state.memory.admission_entries(request))
+        spare = self._watermark_blocks if state.running else 0
+        if blocks + spare > kv.free_blocks:
+            return self._refuse("kv")
+        state.admit(request, blocks, cached, self.now_ns)
+        self._give_chunk(request, chunk)
+        return True
+
+    def _continue_prefill(self, request: RequestState, tokens: int | None) -> bool:
+        remaining = request.prefill_tokens - request.prefilled_tokens
+        chunk = remaining if tokens is None or tokens > remaining else tokens
+        if chunk > self.budget_left or chunk <= 0:
+            return self._refuse("budget")
+        self._give_chunk(request, chunk)
+        return True
+
+    def _give_chunk(self, request: RequestState, chunk: int) -> None:
+        self.chunks[request] = chunk
+        self.budget_left -= chunk
+
+    def _decode(self, request: RequestState) -> bool:
+        """One token for one decode; False if it had to give way itself."""
+        if self.all_decodes:
+            raise PolicyError(f"request {request.id} was scheduled twice in one iteration")
+        if self.budget_left < 1:
+            return self._refuse("budget")
+        state = self._state
+        takes_block = state.memory.grows and state.decodes.needs_block(request)
+        if takes_block:
+            while not self.kv.free_blocks:
+                victim = next(reversed(state.running))
+                self.preempt(victim)
+                if victim is request:
+                    return False
+            self.kv.take(1)
+        self.some_decodes[request] = takes_block
+        self.budget_left -= 1
+        return True
+
+    def _decode_each(self, requests: list[RequestState]) -> int:
+        """Schedule `requests` in the order given; one preempted for an earlier one is passed over."""
+        before = len(self.some_decodes)
+        for request in requests:
+            if request in self._state.decodes and request not in self.some_decodes:
+                self._decode(request)
+        return len(self.some_decodes) - before
+
+    def _decode_oldest(self, count: int) -> int:
+        """The `count` decodes whose last token is oldest (ties: admission order) and nothing else."""
+        members = self._state.decodes.in_admission_order()
+        members.sort(key=lambda request: request.last_token_ns or 0)
+        chosen = sorted(islice(members, count), key=lambda request: request.admission or 0)
+        scheduled = self._decode_each(chosen)
+        self.budget_left = 0
+        return scheduled

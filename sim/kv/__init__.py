@@ -1,0 +1,6 @@
+"""The KV cache: who holds how many blocks, and by which rule they are given out."""
+
+from sim.kv.blocks import BlockLedger
+from sim.kv.memory import MEMORY_RULES, MemoryRule, Paged, Reserve
+
+__all__ = ["MEMORY_RULES", "BlockLedger", "MemoryRule", "Paged", "Reserve"]
