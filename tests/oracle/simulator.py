@@ -68,6 +68,9 @@ class Oracle:
     def free(self) -> int:
         return self.num_blocks - sum(r.blocks for r in self.running)
 
+    def note_peak(self) -> None:
+        self.peak = max(self.peak, self.num_blocks - self.free())
+
     def admit(self) -> Req | None:
         """Move the first waiting request to running, if there is a slot and KV for its whole prefill."""
         if not self.waiting or len(self.running) >= self.max_batch:
@@ -85,6 +88,7 @@ class Oracle:
         if req.first_scheduled is None:
             req.first_scheduled = self.now
         self.running.append(req)
+        self.note_peak()
         return req
 
     def preempt_last(self) -> None:
@@ -101,6 +105,7 @@ class Oracle:
             while req in self.running and req.blocks < need:
                 if self.free() > 0:
                     req.blocks += 1
+                    self.note_peak()
                 else:
                     self.preempt_last()
         return [r for r in decodes if r in self.running]
@@ -161,7 +166,6 @@ class Oracle:
     def iterate(self, decodes: int, context: int, chunks: list[tuple[int, int]]) -> None:
         used = self.num_blocks - self.free()
         assert 0 <= used <= self.num_blocks
-        self.peak = max(self.peak, used)
         duration = self.cost(decodes, context, chunks)
         assert duration >= 1
         self.iterations.append({"start": self.now, "duration": duration, "decodes": decodes,
@@ -222,7 +226,7 @@ def simulate(requests: list[tuple[int, int, int]], policy: str, **settings: Any)
     """Run `requests`, each (arrival_ns, prompt_tokens, output_tokens), to the end; settings as in `Oracle`.
 
     Returns token_times (ns, one list a request), rejected (rows), preemptions and first_scheduled (one a
-    request), peak_blocks (the most in use during an iteration) and iterations (one dict each, for tests).
+    request), peak_blocks (the most in use at any moment) and iterations (one dict each, for tests).
     """
     oracle = Oracle(requests, policy, **settings)
     oracle.run()

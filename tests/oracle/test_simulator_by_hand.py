@@ -1,7 +1,7 @@
 """The oracle against timelines computed by hand, so that the judge is itself judged.
 
-Names S1 to S18 are the cases of docs/cases.md. An iteration lasts 1 ns unless a test says otherwise, so a time is
-also the number of iterations that have passed.
+Names S1 to S18 are the cases of docs/cases.md. An iteration lasts 1 ns unless a test says otherwise, so a
+time is also the number of iterations that have passed.
 """
 
 from itertools import pairwise
@@ -159,8 +159,8 @@ def test_watermark_is_kept_free_except_for_an_idle_replica() -> None:
 
 
 def test_a_request_may_preempt_itself() -> None:
-    # Five blocks of one, one free after the prefills: at t=2 the older takes it, and the younger finds none and
-    # goes itself. It has to prefill three again, and two are free until the older ends.
+    # Five blocks of one, one free after the prefills: at t=2 the older takes it; the younger finds none
+    # and goes itself. It has to prefill three again, and two are free until the older ends.
     result = run([(0, 2, 4), (0, 2, 3), (1, 1, 1)], "prefill_first", num_blocks=5, block_size=1)
     assert result["token_times"] == [[1, 3, 4, 5], [1, 6, 7], [2]]
     assert result["preemptions"] == [0, 1, 0]
