@@ -1,6 +1,6 @@
 """SyntheticSpec: the typed options of `trace: {synthetic: {...}}`, with their documentation and limits.
 
-Owns what may be asked for; drawing it is sim/trace/generate.py, reading it from a mapping is
+Owns what may be asked for; drawing it is sim/trace/synthetic.py, reading it from a mapping is
 sim/trace/parse.py. Every field is made by `param`, so its metadata holds doc, minimum, maximum and
 allowed. A class of a tagged family says its tag in `TAG`; the tag's key is the family's (see
 ARRIVALS, LENGTHS, DELAYS). Making an object checks it; a wrong one raises ConfigError.
@@ -112,7 +112,7 @@ class Crowd:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What every arrival process has: a mean rate, and modulations that multiply one another.
+    """What every arrival process has: a rate, and modulations of it that multiply one another.
 
     Gaps are drawn at unit rate and stretched by the inverse of the cumulative rate, so that any gap
     distribution goes with any modulation; with `poisson` the result is an exact inhomogeneous
@@ -121,7 +121,7 @@ class Arrivals:
 
     TAG: ClassVar[str]
 
-    rate_per_s: float = param(1.0, "mean requests (sessions, if there are any) a second", minimum=TINY)
+    rate_per_s: float = param(1.0, "requests (sessions, if any) a second, unmodulated", minimum=TINY)
     diurnal: Diurnal | None = param(None, "a daily swing")
     markov: Markov | None = param(None, "random jumps of the rate")
     curve: Curve | None = param(None, "a measured rate over time")
@@ -350,12 +350,11 @@ class Sessions:
 
     The arrival process then starts sessions, prompt_tokens is the new message of a turn, and a turn
     comes think_s after the answer to the one before. A session ends early when its next turn would
-    go over max_context_tokens.
+    go over the spec's max_total_tokens.
     """
 
     turns: Length = param(FixedLength(1), "turns of a session")
     think_s: Delay = param(ExponentialDelay(10.0), "time from an answer to the next turn")
-    max_context_tokens: int | None = param(None, "longest prompt plus output", minimum=1)
 
     def __post_init__(self) -> None:
         _check(self)
@@ -387,7 +386,7 @@ class SyntheticSpec:
         0.0, "rank correlation (Spearman) of the two, by a Gaussian copula", minimum=-1.0, maximum=1.0
     )
     max_total_tokens: int | None = param(
-        None, "prompt plus output is kept within it by shortening the prompt, then the output", minimum=2
+        None, "most prompt plus output: output, then prompt, is cut to it; a session ends", minimum=2
     )
     sessions: Sessions | None = param(None, "conversations of several turns")
     shared_prefix: SharedPrefix | None = param(None, "shared system prompts")

@@ -25,6 +25,12 @@ def parse_synthetic(spec: SyntheticSpec | Mapping[str, Any], where: str = "synth
     return spec if isinstance(spec, SyntheticSpec) else _object(SyntheticSpec, spec, where)
 
 
+def parse_arrivals(arrivals: Arrivals | Mapping[str, Any], where: str = "arrivals") -> Arrivals:
+    """As parse_synthetic, for an arrival process alone."""
+    made: Arrivals = arrivals if isinstance(arrivals, Arrivals) else _member(Arrivals, arrivals, where)
+    return made
+
+
 def spec_to_mapping(spec: Any) -> dict[str, Any]:
     """The plain mapping that parse_synthetic turns back into `spec`; defaults and all."""
     tag = next((key for family, key, _ in _FAMILIES.values() if type(spec) in family.values()), None)
