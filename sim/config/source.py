@@ -31,7 +31,7 @@ class Source:
 
     def error(self, key: str, problem: str) -> ConfigError:
         """`file:line: key: problem`, or the override in place of the file if it set that key."""
-        for dotted, value in reversed(self.overrides.items()):
+        for dotted, value in reversed(list(self.overrides.items())):
             if key == dotted or key.startswith(dotted + "."):
                 prefix = f"override {dotted}={show(value)}: "
                 return ConfigError(prefix + (problem if key == dotted else f"{key}: {problem}"))

@@ -8,7 +8,7 @@ against what that layer declares: `policy` (its class), `cost_model` (sim.cost),
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 import yaml
 from pydantic import (
@@ -26,6 +26,7 @@ from sim.config.messages import problem_of
 from sim.config.source import Source, show
 from sim.core.errors import ConfigError
 
+S = TypeVar("S", bound="Section")
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 
@@ -40,11 +41,27 @@ class Section(BaseModel):
     def _nothing_is_defaults(cls, given: Any) -> Any:
         return {} if given is None else given
 
+    def updated(self, **values: Any) -> Self:
+        """A copy with other values, which the caller has checked."""
+        return self.model_copy(update=values)
+
 
 class ClosedLoopConfig(Section):
     """A fixed number of requests in flight, each completion releasing the next."""
 
     concurrency: PositiveInt
+
+
+_FILE_OPTIONS = (
+    "format",
+    "window_s",
+    "thin",
+    "arrivals",
+    "max_prompt_tokens",
+    "max_output_tokens",
+    "max_total_tokens",
+    "over_cap",
+)
 
 
 class TraceConfig(Section):
@@ -53,8 +70,20 @@ class TraceConfig(Section):
     path: str | None = None
     format: str = "auto"
     limit: PositiveInt | None = None
+    """Only the first so many requests."""
     rate_scale: PositiveFloat = 1.0
     """2 makes arrivals twice as fast."""
+    window_s: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
+    """[start, end) after the first arrival."""
+    thin: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Keep this fraction of the requests, drawn with the seed."""
+    arrivals: dict[str, Any] | None = None
+    """An arrival process that replaces the file's times."""
+    max_prompt_tokens: PositiveInt | None = None
+    max_output_tokens: PositiveInt | None = None
+    max_total_tokens: PositiveInt | None = None
+    over_cap: Literal["reject", "clip", "drop"] = "reject"
+    """What becomes of requests over a cap."""
     synthetic: dict[str, Any] | None = None
     closed_loop: ClosedLoopConfig | None = None
 
@@ -63,6 +92,9 @@ class TraceConfig(Section):
         if (self.path is None) == (self.synthetic is None):
             found = "neither" if self.path is None else "both"
             raise PydanticCustomError("origin", f"give either path or synthetic, got {found}")
+        unused = [key for key in _FILE_OPTIONS if getattr(self, key) != type(self).model_fields[key].default]
+        if self.synthetic is not None and unused:
+            raise PydanticCustomError("origin", f"{unused[0]} is for a trace file, not for synthetic")
         return self
 
 
@@ -92,6 +124,8 @@ class KVCacheConfig(Section):
     block_size: PositiveInt = 16
     num_blocks: Annotated[int | str, BeforeValidator(_blocks)] = "auto"
     """auto: from GPU memory less weights, which needs replica.model and replica.gpu."""
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Share of the GPU's memory that auto counts with."""
     watermark: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of the blocks that an admission leaves free."""
     prefix_caching: bool = False
@@ -189,25 +223,32 @@ class Config(Section):
 
 def parse_config(source: Source) -> Config:
     """The validated tree of `source`; ConfigError with a line for every finding otherwise."""
-    try:
-        config = Config.model_validate(source.values)
-    except ValidationError as failure:
-        findings = failure.errors(include_url=False)
-        problems = [_locate(source, finding) for finding in findings]
-        raise ConfigError("\n".join(str(problem) for problem in problems)) from None
+    config = _validated(Config, source.values, source, "")
     config._source = source
     return config
 
 
-def _locate(source: Source, finding: Mapping[str, Any]) -> ConfigError:
+def parse_policy(values: Mapping[str, Any], source: Source, section: str) -> PolicyConfig:
+    """A `policy` section on its own; its errors are placed by `source` at `section`."""
+    return _validated(PolicyConfig, values, source, section)
+
+
+def _validated(cls: type[S], values: Mapping[str, Any], source: Source, section: str) -> S:
+    try:
+        return cls.model_validate(dict(values))
+    except ValidationError as failure:
+        problems = [_locate(cls, finding, source, section) for finding in failure.errors(include_url=False)]
+        raise ConfigError("\n".join(str(problem) for problem in problems)) from None
+
+
+def _locate(cls: type[Section], finding: Mapping[str, Any], source: Source, section: str) -> ConfigError:
     location = [str(part) for part in finding["loc"]]
-    allowed = _keys_of(location[:-1])
-    return source.error(".".join(location), problem_of(finding, allowed))
+    key = ".".join(filter(None, [section, *location]))
+    return source.error(key, problem_of(finding, _keys_of(cls, location[:-1])))
 
 
-def _keys_of(location: list[str]) -> list[str]:
-    """The keys that the section at `location` takes."""
-    section: type[Section] = Config
+def _keys_of(section: type[Section], location: list[str]) -> list[str]:
+    """The keys that the section at `location` below `section` takes."""
     for part in location:
         annotation = section.model_fields[part].annotation
         options = [annotation, *get_args(annotation)]

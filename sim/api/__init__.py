@@ -1,0 +1,19 @@
+"""What `import sim` offers: loading configs, running and comparing policies, reading runs back.
+
+Owns putting the layers together for one purpose after another. Leaves simulating to sim/engine,
+metrics, tables, plots and files to sim/report, and everything printed to sim/cli.
+
+    load.py      load_config: a config checked against everything it names
+    policies.py  finding a policy class, in the package or in a file of the user's
+    inputs.py    what a config describes, built: trace, cost model, KV size, settings
+    simulation.py  run: one simulation in memory
+    result.py    Result: its metrics, frames, plots and files; load_run
+    comparison.py  compare: several policies and seeds over one trace
+"""
+
+from sim.api.comparison import compare
+from sim.api.load import load_config
+from sim.api.result import Result, load_run
+from sim.api.simulation import run
+
+__all__ = ["Result", "compare", "load_config", "load_run", "run"]

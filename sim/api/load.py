@@ -1,0 +1,75 @@
+"""load_config: a config read, overridden, and checked against every part it names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sim.api.policies import complete_parameters, only_declared, policy_class
+from sim.config import Config, Source, parse_config, read_source
+from sim.config.tree import PolicyConfig
+from sim.core.errors import ConfigError
+from sim.trace.parse import parse_synthetic, spec_to_mapping
+
+
+def load_config(
+    config: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None
+) -> Config:
+    """The config in the file `config` (or in a mapping of sections) with `overrides` laid over it.
+
+    `overrides` are dotted keys and values, {"policy.token_budget": 512}. Parameters of the policy
+    and of a synthetic trace are completed with their defaults. Raises ConfigError (a UserError)
+    that names file, line, key, value and what is allowed.
+    """
+    source = Source(dict(config)) if isinstance(config, Mapping) else read_source(config)
+    if overrides:
+        source = _drop_foreign_parameters(source.overridden(overrides), source)
+    parsed = parse_config(source)
+    synthetic = parsed.trace.synthetic
+    return parsed.updated(
+        policy=complete_policy(parsed.policy, source),
+        trace=parsed.trace if synthetic is None else parsed.trace.updated(
+            synthetic=_complete_synthetic(synthetic, source)
+        ),
+    )
+
+
+def complete_policy(policy: PolicyConfig, source: Source, section: str = "policy") -> PolicyConfig:
+    """`policy` with every parameter of its class; ConfigError for one the class does not take."""
+    cls = policy_class(source, policy.name, policy.path, section)
+    parameters = complete_parameters(cls, policy.parameters, source, section)
+    name = policy.name or getattr(cls, "name", cls.__name__)
+    return PolicyConfig(name=name, path=policy.path, oracle=policy.oracle, **parameters)
+
+
+def _complete_synthetic(synthetic: dict[str, Any], source: Source) -> dict[str, Any]:
+    where = "trace.synthetic"
+    try:
+        return spec_to_mapping(parse_synthetic(synthetic, where))
+    except ConfigError as error:
+        key, _, problem = str(error).partition(": ")
+        raise source.error(key, problem) from None
+
+
+def _drop_foreign_parameters(source: Source, written: Source) -> Source:
+    """Where an override names another policy, keep only those written parameters that it has too.
+
+    The file's parameters were meant for the policy it names; those in the overrides are kept.
+    """
+    policy, previous = source.values.get("policy"), written.values.get("policy")
+    if "policy.name" not in source.overrides:
+        return source
+    if not isinstance(policy, dict) or not isinstance(previous, dict):
+        return source
+    name, path = policy.get("name"), policy.get("path")
+    if name == previous.get("name") or not isinstance(name, str) or not isinstance(path, str | None):
+        return source
+    foreign = {
+        key: value
+        for key, value in previous.items()
+        if key not in PolicyConfig.model_fields and f"policy.{key}" not in source.overrides
+    }
+    kept = only_declared(policy_class(source, name, path), foreign)
+    left = {key: value for key, value in policy.items() if key not in foreign or key in kept}
+    return Source({**source.values, "policy": left}, source.path, source.lines, source.overrides)

@@ -1,0 +1,59 @@
+"""run: one simulation in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sim
+from sim.api.inputs import Inputs, Progress, build_inputs, engine_settings
+from sim.api.policies import make_policy
+from sim.api.result import Result
+from sim.config import Config
+from sim.core.errors import PolicyError
+from sim.engine import simulate
+from sim.report.metrics import summarize
+from sim.report.view import view_of
+
+
+def run(config: Config, *, progress: Progress | None = None) -> Result:
+    """Simulate `config` and return the result; nothing is written.
+
+    `progress(finished, all)` is called now and then. Raises UserError for what is wrong with the
+    config's trace, cost model or policy. An interrupt (Ctrl-C) ends the simulation early: the
+    result is what was served until then, and `interrupted` is True.
+    """
+    return run_with(config, build_inputs(config), progress=progress)
+
+
+def run_with(
+    config: Config, inputs: Inputs, *, label: str | None = None, progress: Progress | None = None
+) -> Result:
+    """`run` over inputs that were built before, under the name `label` (default: the policy's)."""
+    label = label or str(config.policy.name)
+    settings = engine_settings(config, inputs, progress)
+    policy = make_policy(config)
+    try:
+        record = simulate(inputs.trace, policy, inputs.cost, settings)
+    except PolicyError as error:
+        raise PolicyError(f"policy {label!r}: {error}") from error
+    resolved = resolved_config(config, inputs)
+    summary = summarize(record, slo=resolved["slo"], provenance=provenance(config, resolved))
+    view = view_of(record, name=label, config=resolved, summary=summary)
+    return Result(view, interrupted=any(notice.startswith("interrupted") for notice in record.notices))
+
+
+def resolved_config(config: Config, inputs: Inputs) -> dict[str, Any]:
+    """Plain values of `config`, every default written out and `auto` replaced by what it came to."""
+    blocks = "unlimited" if inputs.num_blocks is None else inputs.num_blocks
+    return config.updated(kv_cache=config.kv_cache.updated(num_blocks=blocks)).to_dict()
+
+
+def provenance(config: Config, resolved: dict[str, Any]) -> dict[str, Any]:
+    """What made a result: enough to make it again."""
+    return {
+        "simulator_version": sim.__version__,
+        "seed": config.seed,
+        "policy": config.policy.name,
+        "oracle": config.policy.oracle,
+        "config": resolved,
+    }

@@ -1,0 +1,54 @@
+"""Arguments that several commands share: a config with overrides, and where results go."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from sim.api.load import load_config
+from sim.config import Config
+from sim.config.source import parse_value
+from sim.core.errors import ConfigError
+
+
+def add_config_arguments(parser: argparse.ArgumentParser) -> None:
+    """CONFIG and --set."""
+    parser.add_argument("config", metavar="CONFIG", help="a YAML config file")
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="override any key of the config, e.g. policy.token_budget=256; may be repeated",
+    )
+
+
+def add_out_argument(parser: argparse.ArgumentParser, default: str) -> None:
+    """--out."""
+    parser.add_argument("--out", metavar="DIR", help=f"where results go (default: {default})")
+
+
+def config_of(arguments: argparse.Namespace) -> Config:
+    """The config that CONFIG and --set name; ConfigError if anything in it is wrong."""
+    return load_config(arguments.config, parse_overrides(arguments.overrides))
+
+
+def output_dir(arguments: argparse.Namespace, config: Config) -> Path:
+    """--out, else the config's."""
+    return Path(arguments.out or config.output_dir)
+
+
+def parse_overrides(settings: list[str]) -> dict[str, Any]:
+    """KEY=VALUE arguments as dotted keys and YAML values."""
+    overrides = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set {setting}: must look like section.key=value")
+        try:
+            overrides[key] = parse_value(text)
+        except ConfigError as error:
+            raise ConfigError(f"--set {setting}: {error}") from None
+    return overrides

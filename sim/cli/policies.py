@@ -1,0 +1,63 @@
+"""`policies [NAME...]`: what each policy does, where it comes from, and the parameters it takes."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import textwrap
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from sim.api.policies import policy_class
+from sim.cli.console import say
+from sim.config import Source
+from sim.config.parameters import describe_type
+from sim.config.source import show
+from sim.core.registry import POLICIES
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only these (default: all)")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    names = arguments.names or list(POLICIES)
+    classes = [policy_class(Source({}), name, None) for name in names]
+    say("\n\n".join(describe(cls) for cls in classes))
+    return 0
+
+
+def describe(cls: Any) -> str:
+    """Name, meaning, source and a line for every parameter."""
+    lines = [cls.name, *_indented(inspect.getdoc(cls) or "")]
+    if cls.source:
+        lines.append(f"    source: {cls.source}")
+    hints = typing.get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        if field.init:
+            lines.append(_parameter(field, hints[field.name]))
+    return "\n".join(lines)
+
+
+def _indented(doc: str) -> list[str]:
+    return textwrap.indent(doc, "    ").splitlines()
+
+
+def _parameter(field: dataclasses.Field[Any], hint: Any) -> str:
+    default = "required" if field.default is dataclasses.MISSING else f"default {show(field.default)}"
+    limits = _limits(field.metadata)
+    meaning = field.metadata.get("doc", "")
+    return f"      {field.name}: {meaning} ({describe_type(hint)}{limits}; {default})"
+
+
+def _limits(metadata: Mapping[str, Any]) -> str:
+    words = []
+    if metadata.get("allowed"):
+        words.append("one of " + ", ".join(map(str, metadata["allowed"])))
+    if metadata.get("minimum") is not None:
+        words.append(f"at least {metadata['minimum']:g}")
+    if metadata.get("maximum") is not None:
+        words.append(f"at most {metadata['maximum']:g}")
+    return "".join(f", {word}" for word in words)
