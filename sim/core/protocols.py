@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
@@ -60,10 +60,12 @@ class Step(Protocol):
     token_budget: int | None
     """The policy's token_budget, None if it has none."""
     max_batch_size: int | None
-    kv: KVView
     rng: np.random.Generator
     preempted: bool
     """Whether this step has preempted; if so it admits no one."""
+
+    @property
+    def kv(self) -> KVView: ...
 
     @property
     def budget_left(self) -> int:
@@ -81,7 +83,7 @@ class Step(Protocol):
         ...
 
     @property
-    def prefilling(self) -> Iterator[RequestState]:
+    def prefilling(self) -> Iterable[RequestState]:
         """Running requests whose prefill is not done, in admission order."""
         ...
 

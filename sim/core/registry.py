@@ -62,9 +62,9 @@ def policy(name: str, *, source: str = "", steady: bool = False) -> Callable[[C]
     """
 
     def register(cls: C) -> C:
-        made = dataclasses.dataclass(cls)
-        made.name, made.source, made.steady = name, source, steady
-        POLICIES.add(name, made)
-        return made
+        entry: Any = dataclasses.dataclass(cls)
+        entry.name, entry.source, entry.steady = name, source, steady
+        POLICIES.add(name, entry)
+        return cls
 
     return register

@@ -14,6 +14,7 @@ from simpy.events import URGENT
 
 from sim.core.request import Request
 from sim.core.trace import Trace
+from sim.engine.clock import Clock
 
 
 class ArrivalTime(simpy.Event):
@@ -23,7 +24,7 @@ class ArrivalTime(simpy.Event):
     no tie is decided by which event entered the heap first.
     """
 
-    def __init__(self, env: simpy.Environment, delay_ns: int) -> None:
+    def __init__(self, env: Clock, delay_ns: int) -> None:
         super().__init__(env)
         self._ok = True
         self._value = None
@@ -34,7 +35,7 @@ class Arrivals:
     """Delivers requests into an inbox that the replica empties at its decisions."""
 
     def __init__(
-        self, env: simpy.Environment, trace: Trace, closed_loop: int | None = None
+        self, env: Clock, trace: Trace, closed_loop: int | None = None
     ) -> None:
         self._env = env
         self._closed_loop = closed_loop

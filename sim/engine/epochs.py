@@ -151,7 +151,8 @@ class EpochDecodes:
 
     def _advance_run(self, ends_ns: Sequence[int]) -> None:
         """The iterations after the first: by then nobody is fresh."""
-        gaps = np.diff(np.asarray(ends_ns, dtype=np.int64))
+        ends = np.asarray(ends_ns, dtype=np.int64)
+        gaps = ends[1:] - ends[:-1]
         self._epoch += len(gaps)
         self._gaps.add_run(gaps, len(self._members))
         self._peaks.push(self._epoch, int(gaps.max()))

@@ -18,6 +18,7 @@ from sim.core.protocols import CostModel, Policy
 from sim.core.request import RequestState
 from sim.engine import jump
 from sim.engine.arrivals import Arrivals
+from sim.engine.clock import Clock
 from sim.engine.recorder import Recorder
 from sim.engine.settings import EngineSettings
 from sim.engine.state import ReplicaState
@@ -32,7 +33,7 @@ class Replica:
 
     def __init__(
         self,
-        env: simpy.Environment,
+        env: Clock,
         arrivals: Arrivals,
         policy: Policy,
         cost: CostModel,

@@ -30,4 +30,6 @@ class EngineSettings:
     closed_loop: int | None = None
     """Requests kept in flight, each completion releasing the next; None replays arrival times."""
     steady_window_ns: tuple[int, int] | None = None
+    policy_timeout_s: float | None = 20.0
+    """Real seconds after which one call of the policy counts as a loop; None never."""
     progress: Callable[[int, int], None] | None = None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 
-import simpy
-
 from sim.core.errors import SimError
 from sim.core.protocols import CostModel, Policy
 from sim.core.record import RunRecord
 from sim.core.rng import stream
 from sim.core.trace import Trace
 from sim.engine.arrivals import Arrivals
+from sim.engine.clock import Clock
 from sim.engine.decodes import Decodes, PlainDecodes
 from sim.engine.epochs import EpochDecodes
 from sim.engine.recorder import Recorder
@@ -20,6 +19,7 @@ from sim.engine.settings import EngineSettings
 from sim.engine.state import ReplicaState
 from sim.engine.step import Step
 from sim.engine.tokens import TokenLog
+from sim.engine.watchdog import watched
 from sim.kv import MEMORY_RULES, BlockLedger
 
 
@@ -32,11 +32,12 @@ def simulate(
     no progress. A KeyboardInterrupt returns the run so far, with a notice that says so.
     """
     started = time.perf_counter()
-    env = simpy.Environment()
+    env = Clock()
     recorder = Recorder(trace, _steady_window(trace, settings), settings.record_iterations)
     tokens = TokenLog() if settings.token_times else None
     arrivals = Arrivals(env, trace, settings.closed_loop)
-    kv = BlockLedger(settings.num_blocks, settings.block_size)
+    unlimited = bool(getattr(policy, "unlimited_kv", False))
+    kv = BlockLedger(None if unlimited else settings.num_blocks, settings.block_size)
     state = _replica_state(kv, policy, settings, recorder, tokens)
     step = Step(
         state,
@@ -52,7 +53,8 @@ def simulate(
     env.process(replica.serve())
     notices = list(trace.notices)
     try:
-        env.run()
+        with watched(replica, settings.policy_timeout_s):
+            env.run()
     except KeyboardInterrupt:
         notices.append(f"interrupted at {env.now / 1e9:.3f} s of simulated time")
         for request in replica.unfinished():
