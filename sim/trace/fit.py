@@ -17,6 +17,8 @@ from sim.core.errors import ConfigError, TraceError, suggestion
 from sim.core.trace import Trace
 from sim.core.units import NS_PER_S
 from sim.trace.options import (
+    GAP_FITS,
+    LENGTH_FITS,
     Arrivals,
     Curve,
     EmpiricalArrivals,
@@ -31,8 +33,6 @@ from sim.trace.options import (
 from sim.trace.quantiles import Floats
 from sim.trace.stats import spearman
 
-GAP_FITS = ("empirical", "poisson", "gamma", "weibull")
-LENGTH_FITS = ("empirical", "lognormal")
 PROBABILITIES: Floats = np.unique(
     np.concatenate([[0, 0.001, 0.002, 0.005], np.arange(1, 100) / 100, [0.995, 0.998, 0.999, 1]])
 )

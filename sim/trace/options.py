@@ -21,6 +21,11 @@ from sim.core.registry import param
 TINY = 1e-9
 """Stands for "above zero" in the limits of rates, widths and shapes."""
 
+GAP_FITS = ("empirical", "poisson", "gamma", "weibull")
+"""What `trace fit` can model gaps as."""
+LENGTH_FITS = ("empirical", "lognormal")
+"""What `trace fit` can model lengths as."""
+
 
 def _required(doc: str, **limits: Any) -> Any:
     return param(MISSING, doc, **limits)

@@ -1,0 +1,48 @@
+"""A fitted model on disk: a YAML spec, and beside it the quantile table that it names."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from sim.trace.fit import TraceFit
+from sim.trace.options import SyntheticSpec
+from sim.trace.parse import spec_to_mapping
+from sim.trace.quantiles import Floats
+from sim.trace.write import write_text
+
+
+def write_fit(fit: TraceFit, path: Path, table_path: Path, comments: list[str]) -> None:
+    """Write both files; `comments` go to the top of each (source, licence, command)."""
+    write_text(table_path, _commented(comments) + _table_text(fit.table))
+    write_text(path, _commented(comments) + spec_text(fit.spec))
+
+
+def spec_text(spec: SyntheticSpec) -> str:
+    """The spec as YAML, what is at its default left out."""
+    import yaml
+
+    return yaml.safe_dump(_sparse(spec), sort_keys=False, default_flow_style=None, width=100)
+
+
+def _sparse(spec: Any) -> dict[str, Any]:
+    """spec_to_mapping without the fields that are at their defaults."""
+    kept = {}
+    defaults = {field.name: field.default for field in dataclasses.fields(spec)}
+    for key, value in spec_to_mapping(spec).items():
+        current = getattr(spec, key, None)
+        if key in defaults and current == defaults[key]:
+            continue
+        kept[key] = _sparse(current) if dataclasses.is_dataclass(current) else value
+    return kept
+
+
+def _commented(lines: list[str]) -> str:
+    return "".join(f"# {line}\n" for line in lines)
+
+
+def _table_text(table: dict[str, Floats]) -> str:
+    rows = zip(*(column.tolist() for column in table.values()), strict=True)
+    lines = [",".join(table), *(",".join(f"{value:.6g}" for value in row) for row in rows)]
+    return "\n".join(lines) + "\n"
