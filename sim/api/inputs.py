@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sim.config import Config, Source
-from sim.core.errors import ConfigError, UserError
+from sim.core.errors import ConfigError, TraceError, UserError, suggestion
 from sim.core.protocols import CostModel
 from sim.core.trace import Trace
 from sim.cost import auto_num_blocks, load_cost_model, load_gpu, load_model
 from sim.engine import EngineSettings
+from sim.trace.formats import trace_formats
 from sim.trace.load import load_trace
 from sim.trace.select import limited, scaled_rate
 from sim.trace.synthetic import generate
 
+T = TypeVar("T")
 Progress = Callable[[int, int], None]
 """Called now and then with requests finished and requests in all."""
 
@@ -43,6 +45,10 @@ def build_trace(config: Config) -> Trace:
         if section.limit is not None:
             trace = limited(trace, section.limit)
         return scaled_rate(trace, section.rate_scale)
+    formats = ["auto", *trace_formats()]
+    if section.format not in formats:
+        problem = f"unknown value {section.format!r}: {suggestion(section.format, formats)}"
+        raise config.source.error("trace.format", problem)
     options = section.model_dump(exclude={"path", "synthetic", "closed_loop"})
     path = config.source.find(str(section.path))
     try:
@@ -50,15 +56,20 @@ def build_trace(config: Config) -> Trace:
     except ConfigError as error:
         key, _, problem = str(error).partition(": ")
         raise config.source.error(f"trace.{key}", problem) from None
+    except TraceError as error:
+        if path.is_file():
+            raise
+        raise config.source.error("trace.path", str(error)) from None
 
 
 def build_cost(config: Config) -> CostModel:
     """The cost model of `config.cost_model`."""
     spec: dict[str, Any] = found_paths(config.cost_model, config.source)
+    where = config.source.where("cost_model")
     try:
-        return load_cost_model(spec)
+        return load_cost_model(spec, where)
     except ConfigError as error:
-        raise config.source.error("cost_model", str(error)) from None
+        raise ConfigError(f"{where}: {error}") from None
 
 
 def found_paths(spec: Any, source: Source) -> Any:
@@ -86,23 +97,27 @@ def resolve_num_blocks(config: Config) -> int | None:
         return None
     if isinstance(cache.num_blocks, int):
         return cache.num_blocks
-    missing = [key for key in ("model", "gpu") if getattr(replica, key) is None]
-    if missing:
-        raise config.source.error(
-            "kv_cache.num_blocks",
-            f"auto needs replica.{' and replica.'.join(missing)}; or write a number of blocks, or unlimited",
-        )
-    assert replica.model is not None and replica.gpu is not None
+    model, gpu = _named(config, "model", load_model), _named(config, "gpu", load_gpu)
     try:
         return auto_num_blocks(
-            load_model(replica.model),
-            load_gpu(replica.gpu),
-            replica.tensor_parallel,
-            cache.gpu_memory_utilization,
-            cache.block_size,
+            model, gpu, replica.tensor_parallel, cache.gpu_memory_utilization, cache.block_size
         )
     except UserError as error:
         raise config.source.error("replica", str(error)) from None
+
+
+def _named(config: Config, key: str, load: Callable[[str], T]) -> T:
+    """What `replica.<key>` names in the catalogue."""
+    name = getattr(config.replica, key)
+    if name is None:
+        raise config.source.error(
+            "kv_cache.num_blocks",
+            "auto needs replica.model and replica.gpu; name them, or write a number of blocks or unlimited",
+        )
+    try:
+        return load(name)
+    except UserError as error:
+        raise config.source.error(f"replica.{key}", str(error)) from None
 
 
 def engine_settings(config: Config, inputs: Inputs, progress: Progress | None) -> EngineSettings:

@@ -125,15 +125,15 @@ def _load_module(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         del sys.modules[name]
-        where = f"{error.filename}:{error.lineno}"
-        raise PolicyError(f"{where}: syntax error in the policy file: {error.msg}") from None
+        raise PolicyError(f"{file}:{error.lineno}: syntax error in the policy file: {error.msg}") from None
     except Exception as error:
         del sys.modules[name]
-        line = _line_in(error, file)
-        raise PolicyError(f"{file}:{line}: the policy file raised {type(error).__name__}: {error}") from error
+        raised = f"the policy file raised {type(error).__name__}: {error}"
+        raise PolicyError(f"{file}:{_line_in(error, file)}: {raised}") from error
     return module
 
 
 def _line_in(error: Exception, file: Path) -> int | None:
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == file]
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == file.resolve()]
     return lines[-1] if lines else None

@@ -13,8 +13,9 @@ from pathlib import Path
 import pandas as pd
 
 from sim.api.comparison import Contender, run_all, tidy_row
+from sim.api.result import Result
 from sim.cli import INTERRUPTED
-from sim.cli.console import draw, note, progress_bars, say, show
+from sim.cli.console import draw, note, progress_bars, require_served, say, show
 from sim.core.errors import UserError
 from sim.report import folder
 from sim.report.tables import comparison_table
@@ -35,28 +36,39 @@ def folder_name(contender: Contender, seeds: int) -> str:
 def run_placed(placed: Sequence[Placed], directory: Path, *, plots: bool) -> int:
     """Simulate, write every run folder as it finishes, then the table and the plots; the exit code.
 
-    Ctrl-C ends it early: what was finished is written and shown all the same.
+    Table and plots are in the order of `placed`. Ctrl-C ends it early: what was finished is written
+    and shown all the same.
     """
     for _, place in placed:
         folder.check_target(directory / place)
-    rows, views, interrupted = [], [], False
+    # a run in the folder itself goes first, since it replaces the folder that holds the others
+    order = sorted(range(len(placed)), key=lambda index: placed[index][1] != ".")
+    finished: dict[int, Result] = {}
     with progress_bars() as start:
-        runs = run_all([contender for contender, _ in placed], lambda c: start(c.label))
-        for (contender, result), (_, place) in zip(runs, placed, strict=True):
-            result.save(directory / place, plots=False)
-            rows.append({"folder": place, **tidy_row(contender, result)})
-            views.append(result.view)
-            interrupted = result.interrupted
-            if interrupted:
+        runs = run_all([placed[index][0] for index in order], lambda contender: start(contender.label))
+        for index, (_, result) in zip(order, runs, strict=True):
+            finished[index] = result
+            result.save(directory / placed[index][1], plots=False)
+            if result.interrupted:
                 break
+    rows = [{"folder": placed[i][1], **tidy_row(placed[i][0], finished[i])} for i in sorted(finished)]
     _write_table(pd.DataFrame(rows), directory / TABLE)
+    views = _first_seed([(placed[i][0], finished[i].view) for i in sorted(finished)])
     show(comparison_table(views))
     say(f"run folders: {directory}")
+    require_served(views)
     if plots:
         draw(views, directory / "plots")
-    if interrupted:
+    if any(result.interrupted for result in finished.values()):
         note(f"interrupted; what was finished is in {directory}")
-    return INTERRUPTED if interrupted else 0
+        return INTERRUPTED
+    return 0
+
+
+def _first_seed(runs: Sequence[tuple[Contender, RunView]]) -> list[RunView]:
+    """One run a policy: of the first seed, as tables and plots show one run each."""
+    first = runs[0][0].seed
+    return [view for contender, view in runs if contender.seed == first]
 
 
 def comparison_views(directory: Path) -> list[RunView]:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sim.core.errors import UserError
+
 if TYPE_CHECKING:
     from sim.report.view import RunView
 
@@ -66,3 +68,15 @@ def draw(views: Sequence[RunView], directory: Path) -> None:
 
     paths = draw_all(list(views), directory)
     say("plots: " + ", ".join(str(path) for path in paths))
+
+
+def require_served(views: Sequence[RunView]) -> None:
+    """Raise UserError if no request was served in any of `views`: the config cannot be meant."""
+    if any(view.summary["num_rejected"] < view.summary["num_requests"] for view in views):
+        return
+    view = views[0]
+    first = view.requests.iloc[0]
+    raise UserError(
+        f"no request can be served: all {len(view.requests)} were rejected; "
+        f"request {first['request_id']}: {first['reason']}"
+    )

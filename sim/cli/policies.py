@@ -10,9 +10,8 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from sim.api.policies import policy_class
+import policies  # noqa: F401  registers the built-in ones
 from sim.cli.console import say
-from sim.config import Source
 from sim.config.parameters import describe_type
 from sim.config.source import show
 from sim.core.registry import POLICIES
@@ -24,8 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     names = arguments.names or list(POLICIES)
-    classes = [policy_class(Source({}), name, None) for name in names]
-    say("\n\n".join(describe(cls) for cls in classes))
+    say("\n\n".join(describe(POLICIES.get(name)) for name in names))
     return 0
 
 

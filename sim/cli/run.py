@@ -13,7 +13,7 @@ from sim.api.comparison import Contender, line_up
 from sim.api.simulation import run
 from sim.cli import INTERRUPTED
 from sim.cli.comparison import Placed, folder_name, run_placed
-from sim.cli.console import draw, note, progress_bars, say, show
+from sim.cli.console import draw, note, progress_bars, require_served, say, show
 from sim.cli.options import add_config_arguments, add_out_argument, config_of, output_dir
 from sim.config import Config
 from sim.report import folder
@@ -40,6 +40,7 @@ def _run_one(config: Config, directory: Path) -> int:
     result.save(directory, plots=False)
     show(run_table(result.view))
     say(f"run folder: {directory}")
+    require_served([result.view])
     if config.output.plots:
         draw([result.view], directory / "plots")
     if result.interrupted:
@@ -48,12 +49,9 @@ def _run_one(config: Config, directory: Path) -> int:
 
 
 def _place(config: Config) -> list[Placed]:
-    """The config's own policy in the folder itself, the others below it.
-
-    The own run comes first, since its folder holds the others'.
-    """
+    """The config's own policy in the folder itself, the others that `compare` lists below it."""
     contenders = line_up(config, seeds=1)
-    own = [c for c in contenders if c.config.policy == config.policy][:1]
-    own = own or [Contender(str(config.policy.name), config.seed, config)]
-    others = [c for c in contenders if c is not own[0]]
-    return [(own[0], "."), *((c, f"policies/{folder_name(c, 1)}") for c in others)]
+    if all(contender.config.policy != config.policy for contender in contenders):
+        contenders.append(Contender(str(config.policy.name), config.seed, config))
+    own = next(contender for contender in contenders if contender.config.policy == config.policy)
+    return [(c, "." if c is own else f"policies/{folder_name(c, 1)}") for c in contenders]

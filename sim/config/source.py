@@ -30,15 +30,24 @@ class Source:
     """Values by dotted key, in the order they were given."""
 
     def error(self, key: str, problem: str) -> ConfigError:
-        """`file:line: key: problem`, or the override in place of the file if it set that key."""
+        """`file:line: key: problem`, or with the override in place of the file if it set that key."""
+        return ConfigError(f"{self.where(key)}: {problem}")
+
+    def where(self, key: str) -> str:
+        """The place of `key` for messages: `file:line: key`, or `override key=value`.
+
+        Overrides below a section that is in the file are mentioned with it.
+        """
         for dotted, value in reversed(list(self.overrides.items())):
-            if key == dotted or key.startswith(dotted + "."):
-                prefix = f"override {dotted}={show(value)}: "
-                return ConfigError(prefix + (problem if key == dotted else f"{key}: {problem}"))
-            if dotted.startswith(key + "."):
-                return ConfigError(f"override {dotted}={show(value)}: {key}: {problem}")
-        where = "" if self.path is None else f"{self.path}{self._line(key)}: "
-        return ConfigError(f"{where}{key}: {problem}" if key else f"{where}{problem}")
+            if key == dotted:
+                return f"override {dotted}={show(value)}"
+            if key.startswith(f"{dotted}."):
+                return f"override {dotted}={show(value)}: {key}"
+        below = [f"{k}={show(v)}" for k, v in self.overrides.items() if k.startswith(f"{key}.")]
+        if below and key not in self.lines:
+            return f"override {below[0]}: {key}"
+        place = "" if self.path is None else f"{self.path}{self._line(key)}: "
+        return f"{place}{key}" + (f" (with {', '.join(below)})" if below else "")
 
     def _line(self, key: str) -> str:
         while key and key not in self.lines:
