@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Protocol
 
-from sim.core.batch import Batch
+from sim.core.batch import Batch, Chunk
 from sim.core.request import RequestState
 from sim.engine.gaps import GapLog
+from sim.engine.jump import Ends
 from sim.engine.tokens import TokenLog
 
 by_admission = attrgetter("admission")
@@ -32,8 +33,8 @@ class Decodes(Protocol):
         """Take `state` out; its own fields are up to date afterwards."""
         ...
 
-    def batch(self) -> Batch:
-        """All members as a decode-only batch."""
+    def batch(self, chunks: tuple[Chunk, ...]) -> Batch:
+        """All members as decodes, beside `chunks`."""
         ...
 
     def needs_block(self, state: RequestState) -> bool:
@@ -48,7 +49,7 @@ class Decodes(Protocol):
         """Iterations of all members until the first of them is finished."""
         ...
 
-    def advance_all(self, ends_ns: Sequence[int]) -> list[RequestState]:
+    def advance_all(self, ends_ns: Ends) -> list[RequestState]:
         """Every member yields a token at each of `ends_ns`; none finishes before the last."""
         ...
 
@@ -81,9 +82,9 @@ class PlainDecodes:
     def remove(self, state: RequestState) -> None:
         del self._members[state]
 
-    def batch(self) -> Batch:
+    def batch(self, chunks: tuple[Chunk, ...]) -> Batch:
         contexts = [state.context_tokens for state in self._members]
-        return Batch(len(contexts), sum(contexts), max(contexts), min(contexts))
+        return Batch(len(contexts), sum(contexts), max(contexts), min(contexts), chunks)
 
     def needs_block(self, state: RequestState) -> bool:
         return (state.context_tokens - 1) % self._block_size == 0
@@ -98,10 +99,10 @@ class PlainDecodes:
     def iterations_to_completion(self) -> int:
         return min(state._output_tokens - state._generated for state in self._members)
 
-    def advance_all(self, ends_ns: Sequence[int]) -> list[RequestState]:
+    def advance_all(self, ends_ns: Ends) -> list[RequestState]:
         finished: list[RequestState] = []
         for end_ns in ends_ns:
-            finished = self.advance_some(self._members, end_ns)
+            finished = self.advance_some(self._members, int(end_ns))
         return finished
 
     def advance_some(self, states: Iterable[RequestState], end_ns: int) -> list[RequestState]:

@@ -8,15 +8,17 @@ call (tests/engine/test_decodes.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from heapq import heappop, heappush
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sim.core.batch import Batch
+from sim.core.batch import Batch, Chunk
 from sim.core.request import RequestState
 from sim.engine.decodes import by_admission
 from sim.engine.gaps import GapLog
+from sim.engine.jump import Ends
 from sim.engine.peaks import RecentPeaks
 from sim.engine.tokens import TokenLog
 
@@ -83,13 +85,14 @@ class EpochDecodes:
         del self._members[state]
         state._pool = None
 
-    def batch(self) -> Batch:
-        count = len(self._members)
+    def batch(self, chunks: tuple[Chunk, ...]) -> Batch:
+        count, epoch = len(self._members), self._epoch
         return Batch(
             count,
-            self._context_offset + count * self._epoch,
-            self._extreme(self._longest, -1) + self._epoch,
-            self._extreme(self._shortest, 1) + self._epoch,
+            self._context_offset + count * epoch,
+            self._extreme(self._longest, -1) + epoch,
+            self._extreme(self._shortest, 1) + epoch,
+            chunks,
         )
 
     def needs_block(self, state: RequestState) -> bool:
@@ -97,21 +100,23 @@ class EpochDecodes:
 
     def blocks_to_grow(self, first: int = 0, iterations: int = 1) -> int:
         size, boundary = self._block_size, self._boundary
-        cycles, rest = divmod(iterations, size)
         start = self._epoch + first
+        if iterations == 1:
+            return boundary[-start % size]
+        cycles, rest = divmod(iterations, size)
         need = cycles * len(self._members)
-        for ahead in range(rest):
-            need += boundary[-(start + ahead) % size]
+        for epoch in range(start, start + rest):
+            need += boundary[-epoch % size]
         return need
 
     def iterations_to_completion(self) -> int:
         return self._next_due() - self._epoch
 
-    def advance_all(self, ends_ns: Sequence[int]) -> list[RequestState]:
+    def advance_all(self, ends_ns: Ends) -> list[RequestState]:
         if self._tokens is not None:
             self._tokens.add_all(self._members, ends_ns)
-        self._advance_one(ends_ns[0])
-        if len(ends_ns) > 1:
+        self._advance_one(int(ends_ns[0]))
+        if not isinstance(ends_ns, tuple):
             self._advance_run(ends_ns)
         if self._next_due() != self._epoch:
             return []
@@ -149,14 +154,13 @@ class EpochDecodes:
         fresh.clear()
         self._last_end_ns = end_ns
 
-    def _advance_run(self, ends_ns: Sequence[int]) -> None:
+    def _advance_run(self, ends_ns: NDArray[np.int64]) -> None:
         """The iterations after the first: by then nobody is fresh."""
-        ends = np.asarray(ends_ns, dtype=np.int64)
-        gaps = ends[1:] - ends[:-1]
+        gaps = ends_ns[1:] - ends_ns[:-1]
         self._epoch += len(gaps)
         self._gaps.add_run(gaps, len(self._members))
         self._peaks.push(self._epoch, int(gaps.max()))
-        self._last_end_ns = ends_ns[-1]
+        self._last_end_ns = int(ends_ns[-1])
 
     def _record_own_gap(self, state: RequestState, gap_ns: int) -> None:
         self._gaps.add(gap_ns, 1)

@@ -28,7 +28,7 @@ class GapLog:
     def add_run(self, gaps_ns: NDArray[np.int64], count: int) -> None:
         """`count` gaps of each of `gaps_ns`."""
         self._gaps.frombytes(gaps_ns.tobytes())
-        self._counts.extend([count] * len(gaps_ns))
+        self._counts.extend(array("q", (count,)) * len(gaps_ns))
         if len(self._gaps) >= self._compact_at:
             self._compact()
 

@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim.core.batch import Batch
 from sim.core.protocols import CostModel
 
-FEW = 6
+Ends = tuple[int] | NDArray[np.int64]
+"""Ends of successive iterations in ns: one, or a jump's int64 array of several."""
+
+FEW = 4
 """Up to this many iterations, one call each is cheaper than a vectorised one."""
 
 
 def iteration_ends(
     cost: CostModel, batch: Batch, now_ns: int, limit: int, next_arrival_ns: int | None
-) -> list[int]:
+) -> Ends:
     """Ends of the next iterations of `batch`: at least one, at most `limit`.
 
     The last is at the latest the first end at or after `next_arrival_ns`, because the decision made
@@ -29,25 +33,28 @@ def iteration_ends(
     first_end = now_ns + cost.iteration_ns(batch)
     if next_arrival_ns is not None:
         if first_end >= next_arrival_ns:
-            return [first_end]
+            return (first_end,)
         limit = min(limit, -((now_ns - next_arrival_ns) // (first_end - now_ns)))
+    if limit == 1:
+        return (first_end,)
     if limit <= FEW:
         return _one_by_one(cost, batch, first_end, limit, next_arrival_ns)
-    ends = now_ns + np.cumsum(cost.decode_run_ns(batch, limit))
-    if next_arrival_ns is not None:
-        ends = ends[: int(np.searchsorted(ends, next_arrival_ns)) + 1]
-    return ends.tolist()  # type: ignore[no-any-return]
+    ends = cost.decode_run_ns(batch, limit).cumsum()
+    ends += now_ns
+    if next_arrival_ns is not None and ends[-1] > next_arrival_ns:
+        ends = ends[: int(ends.searchsorted(next_arrival_ns)) + 1]
+    return ends
 
 
 def _one_by_one(
     cost: CostModel, batch: Batch, first_end: int, limit: int, next_arrival_ns: int | None
-) -> list[int]:
+) -> Ends:
     ends = [first_end]
     for ahead in range(1, limit):
         if next_arrival_ns is not None and ends[-1] >= next_arrival_ns:
             break
         ends.append(ends[-1] + cost.iteration_ns(batch.after(ahead)))
-    return ends
+    return np.array(ends, dtype=np.int64) if len(ends) > 1 else (first_end,)
 
 
 def fitting_iterations(

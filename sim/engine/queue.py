@@ -17,6 +17,9 @@ class WaitingQueue:
     def __len__(self) -> int:
         return len(self._queue)
 
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
     def __contains__(self, state: object) -> bool:
         return state in self._queue
 

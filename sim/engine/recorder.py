@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from sim.core.request import RequestState
 from sim.core.trace import Trace
 from sim.core.units import UNSET_NS
 from sim.engine.gaps import GapLog
+from sim.engine.jump import Ends
 from sim.engine.tokens import TokenLog
 from sim.kv import BlockLedger
 
@@ -75,34 +76,36 @@ class Recorder:
     def iterations(
         self,
         start_ns: int,
-        ends_ns: Sequence[int],
+        ends_ns: Ends,
         num_decodes: int,
-        prefills: tuple[int, int],
+        chunks: Mapping[RequestState, int],
         batch: Batch,
         used_blocks: int,
         waiting: int,
     ) -> None:
-        """One iteration, or a jump over len(ends_ns) of them; prefills is (number, tokens)."""
+        """One iteration, or a jump over len(ends_ns) of them; chunks are its prefill tokens."""
         repeats = len(ends_ns)
-        duration = ends_ns[-1] - start_ns
+        duration = int(ends_ns[-1]) - start_ns
         self.num_iterations += repeats
         self.busy_ns += duration
+        if num_decodes:
+            self.tokens(ends_ns, num_decodes)
         if self._record_rows:
             self._rows.extend((
-                start_ns, duration, num_decodes, prefills[0], prefills[1],
+                start_ns, duration, num_decodes, len(chunks), sum(chunks.values()) if chunks else 0,
                 batch.decode_context_sum, used_blocks, waiting, repeats,
             ))  # fmt: skip
 
-    def tokens(self, ends_ns: Sequence[int], each: int) -> None:
+    def tokens(self, ends_ns: Ends, each: int) -> None:
         """`each` output tokens at every one of `ends_ns`."""
         self.emitted += each * len(ends_ns)
         start, end = self._window_ns
         if ends_ns[0] >= end or ends_ns[-1] < start:
             return
-        if len(ends_ns) == 1:
+        if isinstance(ends_ns, tuple):
             self._steady_output += each
         else:
-            inside = np.searchsorted(np.asarray(ends_ns), (start, end))
+            inside = ends_ns.searchsorted((start, end))
             self._steady_output += each * int(inside[1] - inside[0])
 
     def padding(self, padded_tokens: int, idle_slots: int, used_slots: int) -> None:

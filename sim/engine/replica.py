@@ -7,7 +7,7 @@ takes is the cost model's.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
 import simpy
@@ -19,6 +19,7 @@ from sim.core.request import RequestState
 from sim.engine import jump
 from sim.engine.arrivals import Arrivals
 from sim.engine.clock import Clock
+from sim.engine.jump import Ends
 from sim.engine.recorder import Recorder
 from sim.engine.settings import EngineSettings
 from sim.engine.state import ReplicaState
@@ -62,13 +63,14 @@ class Replica:
 
     def serve(self) -> Generator[simpy.Event, object, None]:
         """The SimPy process: until every request has left."""
+        env = self._env
         while self._work_remains():
             self._admit_arrivals()
             if not self._plan():
                 yield self._until_something_happens()
                 continue
             ends_ns = self._iteration_ends()
-            yield self._env.timeout(ends_ns[-1] - self._env.now)
+            yield env.timeout(int(ends_ns[-1]) - env.now)
             self._commit(ends_ns)
 
     def unfinished(self) -> list[RequestState]:
@@ -112,17 +114,18 @@ class Replica:
 
     def _plan(self) -> bool:
         """Let the policy decide; False if it decided to do nothing now."""
-        step = self._step
-        for _ in range(len(self._state.running) + 1):
+        state, step = self._state, self._step
+        if not (state.running or state.waiting):
             step.begin(self._env.now)
-            if not (self._state.running or self._state.waiting):
-                return False
+            return False
+        # A step that only preempted has freed blocks: the next one may admit.
+        for _ in range(len(state.running) + 1):
+            step.begin(self._env.now)
             self.policy_calls += 1
             self._ask_policy(self._policy.plan, step)
             if not step.is_empty:
                 step.finish_planning()
                 return True
-            # A step that only preempted has freed blocks: the next one may admit.
             if not step.preempted:
                 break
         if step.wake_ns is None or step.wake_ns <= self._env.now:
@@ -142,8 +145,7 @@ class Replica:
                 f"{self._iteration_name()}: the policy raised {type(error).__name__}: {error} "
                 f"({place.filename}, line {place.lineno})"
             ) from error
-        finally:
-            self.in_policy = False
+        self.in_policy = False
 
     def _iteration_name(self) -> str:
         return f"iteration {self._recorder.num_iterations} at {self._env.now / 1e9:.6f} s"
@@ -164,65 +166,65 @@ class Replica:
             return bell
         return bell | self._env.timeout(wake_ns - self._env.now)
 
-    def _iteration_ends(self) -> list[int]:
+    def _iteration_ends(self) -> Ends:
         """When the planned iteration ends; and the ones after it, where they are certain."""
         step, state, now = self._step, self._state, self._env.now
+        decodes = len(state.decodes) if step.all_decodes else len(step.some_decodes)
+        used_blocks = state.kv.used_blocks
         batch = step.batch()
-        if self._may_jump():
+        if self._jumps and self._repeats_itself():
             ends = self._jump_ends(batch, now)
         else:
-            ends = [now + self._cost.iteration_ns(batch)]
-        decodes = len(state.decodes) if step.all_decodes else len(step.some_decodes)
-        prefills = (len(step.chunks), sum(step.chunks.values()))
+            ends = (now + self._cost.iteration_ns(batch),)
         self._recorder.iterations(
-            now, ends, decodes, prefills, batch, state.kv.used_blocks, len(state.waiting)
+            now, ends, decodes, step.chunks, batch, used_blocks, len(state.waiting)
         )
-        self._record_padding(decodes, prefills, len(ends))
-        if len(ends) > 1 and state.memory.grows:
-            state.kv.take(state.decodes.blocks_to_grow(1, len(ends) - 1))
+        if step.is_padded:
+            self._record_padding(decodes, len(ends))
         return ends
 
-    def _may_jump(self) -> bool:
+    def _repeats_itself(self) -> bool:
         """Whether the plan repeats itself until a completion, an arrival or a lack of blocks.
 
         A step that preempted admits no one, but the next one may: it is not steady.
         """
         step = self._step
         return (
-            self._jumps
-            and step.all_decodes
+            step.all_decodes
             and not step.chunks
             and not step.preempted
             and not self._state.prefilling
         )
 
-    def _jump_ends(self, batch: Batch, now: int) -> list[int]:
-        decodes, kv = self._state.decodes, self._state.kv
+    def _jump_ends(self, batch: Batch, now: int) -> Ends:
+        """Ends of the planned iteration and its repeats, whose blocks are taken here."""
+        decodes, kv, grows = self._state.decodes, self._state.kv, self._state.memory.grows
         limit = decodes.iterations_to_completion()
-        if limit > 1 and self._state.memory.grows:
+        if limit > 1 and grows:
             limit = 1 + jump.fitting_iterations(
                 decodes.blocks_to_grow, len(decodes), kv.block_size, kv.free_blocks, limit - 1
             )
-        return jump.iteration_ends(self._cost, batch, now, limit, self._arrivals.next_ns)
+        ends = jump.iteration_ends(self._cost, batch, now, limit, self._arrivals.next_ns)
+        if grows and len(ends) > 1:
+            kv.take(decodes.blocks_to_grow(1, len(ends) - 1))
+        return ends
 
-    def _record_padding(self, decodes: int, prefills: tuple[int, int], repeats: int) -> None:
+    def _record_padding(self, decodes: int, repeats: int) -> None:
         step = self._step
-        number, tokens = prefills
         if step.pad_prefill_to:
-            self._recorder.padding(step.pad_prefill_to * number - tokens, 0, number)
-        elif step.pad_decode_slots:
+            padded = step.pad_prefill_to * len(step.chunks) - sum(step.chunks.values())
+            self._recorder.padding(padded, 0, len(step.chunks))
+        else:
             idle = step.pad_decode_slots - decodes
             self._recorder.padding(0, idle * repeats, decodes * repeats)
 
-    def _commit(self, ends_ns: Sequence[int]) -> None:
+    def _commit(self, ends_ns: Ends) -> None:
         """Give every scheduled request its tokens, and let the finished ones go."""
-        step, decodes, end_ns = self._step, self._state.decodes, ends_ns[-1]
+        step, decodes, end_ns = self._step, self._state.decodes, int(ends_ns[-1])
         finished: list[RequestState] = []
         if step.all_decodes:
-            self._recorder.tokens(ends_ns, len(decodes))
             finished = decodes.advance_all(ends_ns)
         elif step.some_decodes:
-            self._recorder.tokens(ends_ns, len(step.some_decodes))
             finished = decodes.advance_some(step.some_decodes, end_ns)
         for request, tokens in step.chunks.items():
             request.prefilled_tokens += tokens

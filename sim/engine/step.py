@@ -6,7 +6,7 @@ replica. Every verb checks first and then acts, so a refusal changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import islice
 
 import numpy as np
@@ -63,17 +63,18 @@ class Step:
     # What a policy may read.
 
     @property
-    def waiting(self) -> Iterator[RequestState]:
-        return iter(self._state.waiting)
+    def waiting(self) -> Iterable[RequestState]:
+        waiting = self._state.waiting
+        return waiting if waiting else ()
 
     @property
-    def running(self) -> Iterator[RequestState]:
-        return iter(list(self._state.running))
+    def running(self) -> Iterable[RequestState]:
+        return list(self._state.running)
 
     @property
-    def prefilling(self) -> Iterator[RequestState]:
+    def prefilling(self) -> Iterable[RequestState]:
         prefilling = self._state.prefilling
-        return iter(list(prefilling)) if prefilling else iter(())
+        return list(prefilling) if prefilling else ()
 
     @property
     def decoding(self) -> list[RequestState]:
@@ -90,6 +91,11 @@ class Step:
     @property
     def num_decoding(self) -> int:
         return len(self._state.decodes)
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether the plan computes more than it delivers."""
+        return bool(self.pad_prefill_to or self.pad_decode_slots)
 
     @property
     def is_empty(self) -> bool:
@@ -161,12 +167,13 @@ class Step:
 
     def batch(self) -> Batch:
         """The plan as the cost model sees it, padding included."""
-        if self.pad_prefill_to or self.pad_decode_slots:
+        if self.is_padded:
             return self._padded_batch()
-        chunks = tuple([Chunk(n, request.prefilled_tokens) for request, n in self.chunks.items()])
+        chunks: tuple[Chunk, ...] = ()
+        if self.chunks:
+            chunks = tuple([Chunk(n, request.prefilled_tokens) for request, n in self.chunks.items()])
         if self.all_decodes:
-            decodes = self._state.decodes.batch()
-            return decodes._replace(chunks=chunks) if chunks else decodes
+            return self._state.decodes.batch(chunks)
         if not self.some_decodes:
             return Batch(chunks=chunks)
         contexts = [request.context_tokens for request in self.some_decodes]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from sim.core.request import RequestState
+from sim.engine.jump import Ends
 
 
 class TokenLog:
@@ -17,7 +18,8 @@ class TokenLog:
         """One token of `state` at `end_ns`."""
         self.times.setdefault(state.row, []).append(end_ns)
 
-    def add_all(self, states: Iterable[RequestState], ends_ns: Sequence[int]) -> None:
+    def add_all(self, states: Iterable[RequestState], ends_ns: Ends) -> None:
         """A token of each of `states` at each of `ends_ns`."""
+        ends = [int(end_ns) for end_ns in ends_ns]
         for state in states:
-            self.times.setdefault(state.row, []).extend(ends_ns)
+            self.times.setdefault(state.row, []).extend(ends)

@@ -50,7 +50,7 @@ class Pool:
             runs = 1 + number % self.pool.iterations_to_completion()
             ends = [self.now + (number + 3) * k for k in range(1, runs + 1)]
             self.now = ends[-1]
-            self.drop(self.pool.advance_all(ends))
+            self.drop(self.pool.advance_all((ends[0],) if runs == 1 else np.array(ends)))
         elif verb == "some":
             self.now += 1 + number
             self.drop(self.pool.advance_some(self.some(number), self.now))
@@ -60,7 +60,7 @@ class Pool:
         members = self.pool.in_admission_order()
         self.log.append([(s.generated_tokens, s.last_token_ns, s.row) for s in members])
         if members:
-            self.log.append(self.pool.batch())
+            self.log.append(self.pool.batch(()))
             self.log.append(self.pool.iterations_to_completion())
             self.log.append([self.pool.blocks_to_grow(f, n) for f in (0, 1, 5) for n in (1, 2, 9)])
             self.log.append([self.pool.needs_block(s) for s in members])
