@@ -1,0 +1,134 @@
+"""Runner: carry out a plan against a server, one step after the other, and keep the samples.
+
+Owns the order of events within a step; leaves HTTP to client.py, arithmetic to timeline.py and
+every file to table.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+from sim.measure.client import Client, Watch, open_client
+from sim.measure.errors import CapReached, MeasureError
+from sim.measure.measurement import Measurement, Target
+from sim.measure.meter import Meter
+from sim.measure.plan import SPACING_TOKENS, BatchStep, Caps, LoneStep, Plan, Step, check_caps, split_prefill
+from sim.measure.prompts import PromptMaker
+from sim.measure.timeline import Refusal, Stream, decode_sample, mixed_samples, ttft_sample
+
+Progress = Callable[[Measurement], None]
+"""Called after every repeat of a step with what has been measured so far."""
+
+
+async def measure_server(target: Target, plan: Plan, caps: Caps, progress: Progress) -> Measurement:
+    """Carry out `plan` within `caps`.
+
+    A cap met on the way ends it early with a notice, not an error. Raises MeasureError when the plan
+    is larger than the caps, or when the server cannot be measured; `progress` has seen all that was
+    finished before.
+    """
+    check_caps(plan, caps)
+    meter = Meter(caps)
+    done = Measurement(target, plan, caps, meter, datetime.now(UTC).isoformat(timespec="seconds"))
+    prompts = PromptMaker(target.prompt_style, target.seed, target.token_ids)
+    async with open_client(target.url, meter, timeout_s=target.timeout_s, api_key=target.api_key) as client:
+        try:
+            async with asyncio.timeout(caps.max_seconds), _awake(target.heartbeat_s):
+                await client.choose_model(target.model)
+                done.model, done.server = client.model, client.server
+                for step in plan.steps:
+                    for _ in range(plan.times(step)):
+                        await _repeat(client, prompts, step, done)
+                        progress(done)
+            done.complete = True
+        except CapReached as cap:
+            done.stopped = f"stopped early: {cap}"
+        except TimeoutError:
+            done.stopped = f"stopped early: --max-seconds {caps.max_seconds:g} reached"
+    return done
+
+
+@asynccontextmanager
+async def _awake(heartbeat_s: float | None) -> AsyncIterator[None]:
+    """Wake the event loop at least every `heartbeat_s` inside this context; None: leave it alone."""
+
+    async def beat(period_s: float) -> None:
+        while True:
+            await asyncio.sleep(period_s)
+
+    heart = asyncio.create_task(beat(heartbeat_s)) if heartbeat_s is not None else None
+    try:
+        yield
+    finally:
+        if heart is not None:
+            heart.cancel()
+
+
+async def _repeat(client: Client, prompts: PromptMaker, step: Step, done: Measurement) -> None:
+    """One repeat of `step`; its samples are kept unless it is a warm-up."""
+    if isinstance(step, LoneStep):
+        stream = await client.complete(prompts.make(step.prompt_tokens), 1)
+        if not step.warmup:
+            done.samples.append(ttft_sample(step.label, stream))
+        return
+    streams, injected = await _run_batch(client, prompts, step, done.plan.grid.window_tokens)
+    if not step.warmup:
+        _keep_batch(step, streams, injected, done)
+
+
+async def _run_batch(
+    client: Client, prompts: PromptMaker, step: BatchStep, window_tokens: int
+) -> tuple[list[Stream], list[Stream]]:
+    """Start the decodes, let them run undisturbed for the window, then inject prompt after prompt."""
+    watches = [Watch() for _ in range(step.num_decodes)]
+    injected: list[Stream] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            made = [prompts.make(step.context_tokens) for _ in watches]
+            tasks = [
+                group.create_task(client.complete(prompt, step.output_tokens, watch))
+                for prompt, watch in zip(made, watches, strict=True)
+            ]
+            going = all([await watch.reached(1) for watch in watches])
+            quiet_tokens = window_tokens
+            for length in step.injected:
+                going = going and await watches[0].reached(watches[0].count + quiet_tokens)
+                if not going:
+                    break
+                injected.append(await client.complete(prompts.make(length), 1))
+                quiet_tokens = SPACING_TOKENS
+    except BaseExceptionGroup as failures:
+        raise _first(failures) from None
+    return [task.result() for task in tasks], injected
+
+
+def _keep_batch(step: BatchStep, streams: list[Stream], injected: list[Stream], done: Measurement) -> None:
+    """Turn the streams of one batch into samples; say what could not be used."""
+    decode = decode_sample(step.label, streams, injected)
+    if isinstance(decode, Refusal):
+        done.refuse(step.label, decode)
+        return
+    done.samples.append(decode)
+    budget = done.plan.grid.token_budget
+    for wanted, prompt in zip(step.injected, injected, strict=False):
+        chunks = split_prefill(prompt.prompt_tokens, step.num_decodes, budget)
+        cell = f"{step.label} + prompt of {wanted}"
+        mixed = mixed_samples(cell, streams, prompt, chunks, decode.time_s)
+        if isinstance(mixed, Refusal):
+            done.refuse(cell, mixed)
+        else:
+            done.samples += mixed
+    for wanted in step.injected[len(injected) :]:
+        reason = "the decodes ended before it was sent"
+        done.refuse(f"{step.label} + prompt of {wanted}", Refusal(reason))
+
+
+def _first(failures: BaseExceptionGroup) -> BaseException:
+    """The one failure to report: a cap or a user's error before anything it brought down with it."""
+    flat: list[BaseException] = []
+    for failure in failures.exceptions:
+        flat.append(_first(failure) if isinstance(failure, BaseExceptionGroup) else failure)
+    return next((f for f in flat if isinstance(f, (MeasureError, CapReached))), flat[0])

@@ -1,0 +1,127 @@
+"""The table of measured iterations: medians over repeats, written where `calibrate` finds it.
+
+A folder holds iterations.csv (one row a measured kind of iteration), samples.csv (every repeat) and
+meta.yaml (where the numbers come from). Files are written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+import yaml
+
+from sim.measure.measurement import Measurement
+from sim.measure.timeline import Sample, front_end_s
+
+US_PER_S = 1e6
+
+
+class Row(NamedTuple):
+    """One iteration: a prefill chunk over cached tokens, beside decodes reading that much context.
+
+    `decode_context_tokens` is the sum over the decodes. A count of 0 means absent.
+    """
+
+    num_prefill_tokens: int
+    prefill_cached_tokens: int
+    num_decodes: int
+    decode_context_tokens: int
+    time_us: float
+
+
+def rows_of(samples: Iterable[Sample], repeats: int) -> list[Row]:
+    """One row a cell, in order of measurement: the median time and the mean context of its repeats.
+
+    A cell with samples of half of its `repeats` or fewer has no row. The front-end delay is taken off
+    the lone prompts; they have no row before it is known, and the one-token prompt, which gave it,
+    never has one.
+    """
+    samples = list(samples)
+    delay_s = front_end_s(samples)
+    cells: dict[str, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        cells[sample.cell].append(sample)
+    rows = []
+    for cell in cells.values():
+        if 2 * len(cell) <= repeats:
+            continue
+        first = cell[0]
+        time_s = median(sample.time_s for sample in cell)
+        if first.kind == "ttft":
+            if delay_s is None or first.num_prefill_tokens == 1:
+                continue
+            time_s -= delay_s
+        context = round(fmean(sample.decode_context_tokens for sample in cell))
+        rows.append(Row(*first[2:5], context, round(time_s * US_PER_S, 3)))
+    return rows
+
+
+def spread_pct(samples: Iterable[Sample]) -> dict[str, float]:
+    """Largest relative range over the repeats of any cell, in percent, by kind of sample."""
+    cells: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for sample in samples:
+        cells[sample.kind, sample.cell].append(sample.time_s)
+    worst: dict[str, float] = {}
+    for (kind, _), times in cells.items():
+        spread = 100 * (max(times) - min(times)) / median(times)
+        worst[kind] = round(max(worst.get(kind, 0.0), spread), 2)
+    return worst
+
+
+def meta_of(done: Measurement) -> dict[str, Any]:
+    """Provenance: what was measured, how, and how far it can be trusted."""
+    delay_s = front_end_s(done.samples)
+    grid, caps = done.plan.grid, done.caps
+    return {
+        "kind": "iterations",
+        "source": "python -m sim profile",
+        "url": done.target.url,
+        "server": done.server or None,
+        "model": done.model,
+        "started": done.started,
+        "complete": done.complete,
+        "front_end_us": None if delay_s is None else round(delay_s * US_PER_S, 1),
+        "token_budget": grid.token_budget,
+        "repeats": grid.repeats,
+        "window_tokens": grid.window_tokens,
+        "prompt_style": done.target.prompt_style,
+        "seed": done.target.seed,
+        "sent": {"requests": done.meter.requests, "tokens": done.meter.tokens},
+        "caps": {"requests": caps.max_requests, "tokens": caps.max_tokens, "seconds": caps.max_seconds},
+        "largest_spread_over_repeats_pct": spread_pct(done.samples),
+        "notices": done.notices,
+    }
+
+
+def write_table(folder: Path, done: Measurement) -> int:
+    """Write the three files into `folder` (made if absent); the number of rows in iterations.csv."""
+    folder.mkdir(parents=True, exist_ok=True)
+    samples = done.samples
+    rows = rows_of(samples, done.plan.grid.repeats)
+    _write(folder / "iterations.csv", _csv(Row._fields, rows))
+    columns = (*Sample._fields[:-1], "time_us")
+    values = [(*s[:-2], round(s.decode_context_tokens, 1), round(s.time_s * US_PER_S, 3)) for s in samples]
+    _write(folder / "samples.csv", _csv(columns, values))
+    _write(folder / "meta.yaml", yaml.safe_dump(meta_of(done), sort_keys=False, allow_unicode=True))
+    return len(rows)
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _write(path: Path, text: str) -> None:
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)

@@ -1,0 +1,216 @@
+"""From the timestamps of token streams to iteration times. Pure arithmetic; no network.
+
+All tokens of one iteration reach the client at nearly the same moment, so the gap between two
+tokens of a steady stream is the time of one iteration. Which requests were in it is known from who
+was streaming and who was waiting for a first token. docs/measuring-a-server.md has the reasoning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import fmean, median
+from typing import NamedTuple
+
+MIN_GAPS = 4
+"""A window with fewer undisturbed gaps a stream says nothing reliable."""
+
+
+@dataclass(slots=True)
+class Stream:
+    """One streamed request: when it was sent, and when each output token reached the client."""
+
+    prompt_tokens: int
+    sent_s: float
+    token_s: list[float] = field(default_factory=list)
+
+    @property
+    def ttft_s(self) -> float:
+        """Time to first token as the client saw it."""
+        return self.token_s[0] - self.sent_s
+
+
+class Sample(NamedTuple):
+    """One measured iteration (or the median of a window of equal ones) in one repeat.
+
+    `kind` is "decode", "mixed" (a chunk beside decodes) or "ttft" (a lone prompt, its time still
+    with the front-end delay in it). Samples of one `cell` repeat the same measurement.
+    """
+
+    cell: str
+    kind: str
+    num_prefill_tokens: int
+    prefill_cached_tokens: int
+    num_decodes: int
+    decode_context_tokens: float
+    time_s: float
+
+
+class Refusal(NamedTuple):
+    """Why no sample could be taken."""
+
+    reason: str
+    wrong_budget: bool = False
+    """Whether it looks as if the server's token budget is another than assumed."""
+
+
+def ttft_sample(cell: str, stream: Stream) -> Sample:
+    """The time to first token of a prompt that had the server to itself."""
+    return Sample(cell, "ttft", stream.prompt_tokens, 0, 0, 0.0, stream.ttft_s)
+
+
+def decode_sample(cell: str, streams: Sequence[Stream], injected: Sequence[Stream]) -> Sample | Refusal:
+    """The typical iteration in which exactly `streams` decode.
+
+    Counted are the gaps after the last stream's first token and before the first stream's end,
+    outside the time from sending an injected prompt to its first token.
+    """
+    start, end = _common_window(streams)
+    typical = _typical_gap(streams, start)
+    if typical is None:
+        return Refusal(f"its {len(streams)} requests never all decoded at once (KV or batch limit?)")
+    slack = typical / 2
+    busy = [(stream.sent_s, stream.token_s[0] - slack) for stream in injected]
+    gaps: list[float] = []
+    context = 0.0
+    for stream in streams:
+        contexts = []
+        for index in range(1, len(stream.token_s)):
+            left, right = stream.token_s[index - 1], stream.token_s[index]
+            inside = left >= start - slack and right <= end + slack
+            if inside and not any(right > sent and left < first for sent, first in busy):
+                gaps.append(right - left)
+                contexts.append(stream.prompt_tokens + index)
+        context += median(contexts) if contexts else 0.0
+    if len(gaps) < MIN_GAPS * len(streams):
+        return Refusal(f"only {len(gaps)} undisturbed gaps of its {len(streams)} requests")
+    return Sample(cell, "decode", 0, 0, len(streams), context, _midmean(gaps))
+
+
+def mixed_samples(
+    cell: str,
+    streams: Sequence[Stream],
+    prompt: Stream,
+    chunks: Sequence[tuple[int, int]],
+    decode_s: float,
+) -> list[Sample] | Refusal:
+    """The iterations that prefilled `prompt` in `chunks` (tokens, cached) beside decoding `streams`.
+
+    The prompt's first token and one token of every stream come from the same iteration, the last of
+    the prefill. The gaps that end there, and at the tokens before, are the iterations' times.
+    `decode_s` is an undisturbed iteration of `streams`.
+    """
+    found = _last_iteration(streams, prompt, len(chunks), decode_s)
+    if isinstance(found, Refusal):
+        return found
+    pairs = list(zip(streams, found, strict=True))
+    borders = [_borders(stream.token_s, last, len(chunks), decode_s) for stream, last in pairs]
+    samples = []
+    for place, (tokens, cached) in enumerate(chunks):
+        time_s = median(border[place + 1] - border[place] for border in borders)
+        back = len(chunks) - 1 - place
+        context = sum(stream.prompt_tokens + last - back for stream, last in pairs)
+        samples.append(Sample(f"{cell} #{place}", "mixed", tokens, cached, len(streams), context, time_s))
+    return samples
+
+
+def _last_iteration(
+    streams: Sequence[Stream], prompt: Stream, count: int, decode_s: float
+) -> list[int] | Refusal:
+    """In every stream, the index of the token from the iteration that ended the prefill."""
+    start, end = _common_window(streams)
+    first = prompt.token_s[0]
+    found = []
+    for stream in streams:
+        last = min(range(len(stream.token_s)), key=lambda i: abs(stream.token_s[i] - first))
+        if last + 1 == len(stream.token_s) or stream.token_s[last] > end:
+            return Refusal("the decodes ended before the prompt's first token")
+        if last <= count or stream.token_s[last - count - 1] < start - decode_s / 2:
+            return Refusal("the prompt was prefilled before all decodes had begun")
+        if abs(stream.token_s[last] - first) > decode_s / 2:
+            return Refusal(
+                "its first token came apart from the decodes' tokens (prefills in iterations of their "
+                "own, or a stall)"
+            )
+        found.append(last)
+    slowed = _slowed(streams[0].token_s[: found[0] + 1], prompt.sent_s, decode_s)
+    if slowed is not None and slowed != count:
+        reason = f"it slowed {slowed} iterations where {count} should hold it (a stall, or --token-budget?)"
+        return Refusal(reason, wrong_budget=True)
+    return found
+
+
+def _borders(token_s: list[float], last: int, count: int, decode_s: float) -> list[float]:
+    """When each of the `count` iterations up to the one ending at token `last` began, and the end.
+
+    A token that follows a long iteration reaches the client later than one that follows a short one
+    (idle processors wake slowly; the prompt's own answer is handled first). So the outer borders are
+    set one undisturbed decode iteration inside the tokens before and after.
+    """
+    began = token_s[last - count - 1] + decode_s
+    ended = token_s[last + 1] - decode_s
+    return [began, *token_s[last - count + 1 : last], ended]
+
+
+def front_end_s(samples: Sequence[Sample]) -> float | None:
+    """Seconds between sending a prompt and its first token that no iteration accounts for.
+
+    The lone one-token prompt's TTFT less the time of its iteration. That iteration is a measured
+    one: a one-token prompt beside one decode, less what a second sequence adds to a decode. Where
+    the server never mixed the two, a lone decode stands for it. None: not enough samples yet.
+    """
+    ttft = [s.time_s for s in samples if s.kind == "ttft" and s.num_prefill_tokens == 1]
+    mixed = [
+        s.time_s for s in samples if s.kind == "mixed" and (s.num_prefill_tokens, s.num_decodes) == (1, 1)
+    ]
+    one, two = _shortest_decode(samples, 1), _shortest_decode(samples, 2)
+    if not ttft or one is None or two is None:
+        return None
+    iteration = median(mixed) - max(0.0, two - one) if mixed else one
+    return max(0.0, median(ttft) - iteration)
+
+
+def _shortest_decode(samples: Sequence[Sample], num_decodes: int) -> float | None:
+    """Median decode time of that many sequences at the shortest context measured."""
+    found = [s for s in samples if s.kind == "decode" and s.num_decodes == num_decodes]
+    if not found:
+        return None
+    shortest = min(found, key=lambda s: s.decode_context_tokens).cell
+    return median(s.time_s for s in found if s.cell == shortest)
+
+
+def _midmean(values: Sequence[float]) -> float:
+    """Mean of the middle half: stalls do not move it, and gaps that alternate about their mean, as
+    when a front end delivers unevenly, average out."""
+    ordered = sorted(values)
+    cut = len(ordered) // 4
+    return fmean(ordered[cut : len(ordered) - cut])
+
+
+def _common_window(streams: Sequence[Stream]) -> tuple[float, float]:
+    """From the last stream's first token to the first stream's last token."""
+    return max(s.token_s[0] for s in streams), min(s.token_s[-1] for s in streams)
+
+
+def _typical_gap(streams: Sequence[Stream], start: float) -> float | None:
+    """Median gap after `start`, where all streams decode; None without one in every stream."""
+    gaps = []
+    for stream in streams:
+        own = [right - left for left, right in pairwise(stream.token_s) if left >= start]
+        if not own:
+            return None
+        gaps += own
+    return median(gaps)
+
+
+def _slowed(token_s: list[float], sent_s: float, decode_s: float) -> int | None:
+    """How many iterations since a prompt was sent were clearly longer than a decode: its own.
+
+    None where the prompt is too short to lengthen any gap by enough to tell.
+    """
+    extra = [right - left - decode_s for left, right in pairwise(token_s) if right > sent_s]
+    largest = max(extra, default=0.0)
+    if largest < decode_s:
+        return None
+    return sum(gap > 0.3 * largest for gap in extra)

@@ -1,0 +1,303 @@
+"""A small streaming completions server whose iteration times are known, for testing `sim profile`.
+
+It batches as vLLM does: every iteration gives each decode one token, then the oldest prompts as much
+of the token budget as is left, in chunks. An iteration lasts what `Coefficients` says (the two-regime
+model of design.md section 6, written out here a second time on purpose: nothing of sim/ is used) and
+its tokens are streamed when it ends. Run it by hand with
+
+    python tests/measure/server.py --port 8000
+
+`Faults` makes it misbehave in the ways a real server may.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import selectors
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Microseconds of an iteration: decode-only, or with a prefill chunk in it."""
+
+    decode_base: float = 6_000.0
+    decode_per_sequence: float = 25.0
+    decode_per_context_token: float = 0.05
+    mixed_base: float = 9_000.0
+    mixed_per_token: float = 28.0
+    mixed_per_sequence: float = 20.0
+    mixed_per_context_token: float = 0.12
+    mixed_per_attention_pair: float = 0.0011
+
+    def decode_us(self, contexts: list[int]) -> float:
+        """An iteration of decodes only, reading `contexts` KV entries each."""
+        return (
+            self.decode_base
+            + self.decode_per_sequence * len(contexts)
+            + self.decode_per_context_token * sum(contexts)
+        )
+
+    def mixed_us(self, contexts: list[int], chunks: list[tuple[int, int]]) -> float:
+        """An iteration of decodes and `chunks` of (new, cached) tokens."""
+        new_tokens = len(contexts) + sum(new for new, _ in chunks)
+        pairs = sum(new * cached + new * (new + 1) / 2 for new, cached in chunks)
+        return (
+            self.mixed_base
+            + self.mixed_per_token * new_tokens
+            + self.mixed_per_sequence * len(contexts)
+            + self.mixed_per_context_token * sum(contexts)
+            + self.mixed_per_attention_pair * pairs
+        )
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What the server does wrong, for tests of the messages. None of it by default."""
+
+    status: int | None = None
+    """Answer every completion with this HTTP status."""
+    eos_after: int | None = None
+    """Stop every completion after that many tokens, whatever ignore_eos says."""
+    no_stream: bool = False
+    """Answer with one JSON body."""
+    silent: bool = False
+    """Take the request and never answer."""
+    refuses_token_ids: bool = False
+    breaks_after: int | None = None
+    """Close the connection after that many tokens."""
+    merges: bool = False
+    """Send every second token together with the one before it."""
+    closing_event: bool = False
+    """Close every stream with an event that carries no token."""
+    usage: bool = True
+    """Report token counts at the end of a stream."""
+    prefills_alone: bool = False
+    """Run prefills in iterations of their own (prefill first), as vLLM did originally."""
+
+
+@dataclass
+class Job:
+    """One request inside the server."""
+
+    prompt_tokens: int
+    output_tokens: int
+    prefilled: int = 0
+    generated: int = 0
+    tokens: asyncio.Queue[int] = field(default_factory=asyncio.Queue)
+
+
+class Engine:
+    """The iteration loop: plans a batch, waits as long as it takes, hands out its tokens."""
+
+    def __init__(
+        self, costs: Coefficients, token_budget: int, prefills_alone: bool, spin_s: float
+    ) -> None:
+        self._costs = costs
+        self._token_budget = token_budget
+        self._prefills_alone = prefills_alone
+        self._spin_s = spin_s
+        self._jobs: list[Job] = []
+        self._arrived = asyncio.Event()
+        self.iterations = 0
+
+    def submit(self, job: Job) -> None:
+        """Queue a request; it can be in the next iteration."""
+        self._jobs.append(job)
+        self._arrived.set()
+
+    def abort(self, job: Job) -> None:
+        """Forget a request whose client has gone."""
+        with contextlib.suppress(ValueError):
+            self._jobs.remove(job)
+
+    async def run(self) -> None:
+        """Iterate for ever. While there is work, iterations end on an exact schedule, so that a late
+        wake-up of this process does not lengthen the next ones."""
+        clock = asyncio.get_running_loop().time
+        end = 0.0
+        while True:
+            if not self._jobs:
+                self._arrived.clear()
+                await self._arrived.wait()
+                end = clock()
+            decodes, chunks = self._plan()
+            contexts = [job.prompt_tokens + job.generated for job in decodes]
+            sizes = [(new, job.prefilled) for job, new in chunks]
+            cost_us = self._costs.mixed_us(contexts, sizes) if chunks else self._costs.decode_us(contexts)
+            end += cost_us / 1e6
+            await asyncio.sleep(max(0.0, end - self._spin_s - clock()))
+            while self._spin_s and clock() < end:
+                pass
+            self._commit(decodes, chunks)
+
+    def _plan(self) -> tuple[list[Job], list[tuple[Job, int]]]:
+        decodes = [job for job in self._jobs if job.generated]
+        prefills = [job for job in self._jobs if not job.generated]
+        if self._prefills_alone and prefills:
+            decodes = []
+        room, chunks = self._token_budget - len(decodes), []
+        for job in prefills:
+            new = min(room, job.prompt_tokens - job.prefilled)
+            if new > 0:
+                chunks.append((job, new))
+                room -= new
+        return decodes, chunks
+
+    def _commit(self, decodes: list[Job], chunks: list[tuple[Job, int]]) -> None:
+        self.iterations += 1
+        for job, new in chunks:
+            job.prefilled += new
+        for job in [*decodes, *(job for job, _ in chunks if job.prefilled == job.prompt_tokens)]:
+            job.generated += 1
+            job.tokens.put_nowait(job.generated)
+            if job.generated == job.output_tokens:
+                self.abort(job)
+
+
+class Server:
+    """The HTTP side. `async with Server() as server` listens on loopback at `server.url`."""
+
+    def __init__(
+        self,
+        costs: Coefficients | None = None,
+        *,
+        token_budget: int = 512,
+        front_end_s: float = 0.004,
+        faults: Faults | None = None,
+        models: tuple[str, ...] = ("toy-model",),
+        port: int = 0,
+        spin_s: float = 0.0,
+    ) -> None:
+        self.costs = costs or Coefficients()
+        self.faults = faults or Faults()
+        self._front_end_s = front_end_s
+        self._models = models
+        self._port = port
+        self._token_budget = token_budget
+        self._spin_s = spin_s
+        self.requests = 0
+        self.most_output_tokens = 0
+
+    async def __aenter__(self) -> Server:
+        self.engine = Engine(self.costs, self._token_budget, self.faults.prefills_alone, self._spin_s)
+        self._loop_task = asyncio.create_task(self.engine.run())
+        self._listener = await asyncio.start_server(self._connection, "127.0.0.1", self._port)
+        self.url = f"http://127.0.0.1:{self._listener.sockets[0].getsockname()[1]}/v1"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._loop_task.cancel()
+        self._listener.close()
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one kept-open connection."""
+        with contextlib.suppress(asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+                path = head[0].split()[1]
+                lengths = [line.split(":")[1] for line in head if line.lower().startswith("content-length:")]
+                body = await reader.readexactly(int(lengths[0])) if lengths else b"{}"
+                if not await self._answer(path, json.loads(body), writer):
+                    break
+        writer.close()
+
+    async def _answer(self, path: str, body: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; False to close the connection."""
+        if path == "/v1/models":
+            return _send_json(writer, 200, {"data": [{"id": name} for name in self._models]})
+        if path != "/v1/completions":
+            return _send_json(writer, 404, {"detail": "Not Found"})
+        self.requests += 1
+        faults, prompt = self.faults, body["prompt"]
+        if faults.silent:
+            await asyncio.sleep(3600)
+        if faults.status is not None:
+            return _send_json(writer, faults.status, {"error": {"message": "out of order"}})
+        if body["model"] not in self._models:
+            message = f"The model `{body['model']}` does not exist."
+            return _send_json(writer, 404, {"error": {"message": message}})
+        if faults.refuses_token_ids and not isinstance(prompt, str):
+            return _send_json(writer, 422, {"error": {"message": "prompt: invalid type, expected a string"}})
+        if faults.no_stream:
+            return _send_json(writer, 200, {"choices": [{"text": "a b c"}]})
+        length = len(prompt.split()) if isinstance(prompt, str) else len(prompt)
+        asked = body["max_tokens"]
+        self.most_output_tokens = max(self.most_output_tokens, asked)
+        await asyncio.sleep(self._front_end_s)
+        job = Job(length, min(asked, faults.eos_after or asked))
+        self.engine.submit(job)
+        return await self._stream(job, asked, writer)
+
+    async def _stream(self, job: Job, asked: int, writer: asyncio.StreamWriter) -> bool:
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nserver: toy\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
+            b"transfer-encoding: chunked\r\n\r\n"
+        )
+        reason = "length" if job.output_tokens == asked else "stop"
+        try:
+            held: list[int] = []
+            for number in range(1, job.output_tokens + 1):
+                held.append(await job.tokens.get())
+                if number == self.faults.breaks_after:
+                    return False
+                last = number == job.output_tokens
+                if self.faults.merges and len(held) < 2 and not last:
+                    continue
+                finish = reason if last and not self.faults.closing_event else None
+                _send_event(writer, {"choices": [{"text": " a" * len(held), "finish_reason": finish}]})
+                held.clear()
+                await writer.drain()
+        finally:
+            self.engine.abort(job)
+        if self.faults.closing_event:
+            _send_event(writer, {"choices": [{"text": "", "finish_reason": reason}]})
+        if self.faults.usage:
+            usage = {"prompt_tokens": job.prompt_tokens, "completion_tokens": job.generated}
+            _send_event(writer, {"choices": [], "usage": usage})
+        _send_chunk(writer, b"data: [DONE]\n\n")
+        _send_chunk(writer, b"")
+        return True
+
+
+def _send_event(writer: asyncio.StreamWriter, event: dict[str, Any]) -> None:
+    _send_chunk(writer, b"data: " + json.dumps(event).encode() + b"\n\n")
+
+
+def _send_chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+
+def _send_json(writer: asyncio.StreamWriter, status: int, answer: Any) -> bool:
+    body = json.dumps(answer).encode()
+    writer.write(
+        f"HTTP/1.1 {status} X\r\nserver: toy\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
+    return True
+
+
+async def _serve(port: int, token_budget: int) -> None:
+    # A sleep wakes up a fraction of a millisecond late; the last millisecond is spun away.
+    async with Server(token_budget=token_budget, port=port, spin_s=0.001) as server:
+        print(f"serving toy-model at {server.url}; token budget {token_budget}; Ctrl-C stops", flush=True)
+        await asyncio.Event().wait()
+
+
+def _fine_loop() -> asyncio.AbstractEventLoop:
+    """select() waits to the microsecond; the default epoll rounds every wait up to a millisecond."""
+    return asyncio.SelectorEventLoop(selectors.SelectSelector())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--token-budget", type=int, default=512)
+    options = parser.parse_args()
+    with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=_fine_loop) as runner:
+        runner.run(_serve(options.port, options.token_budget))
