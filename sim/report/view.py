@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,9 +19,9 @@ class RunView:
 
     name: str
     """What legends and table heads call the run: as a rule its policy."""
-    config: Mapping[str, Any]
+    config: dict[str, Any]
     """The resolved config."""
-    summary: Mapping[str, Any]
+    summary: dict[str, Any]
     """What sim.report.metrics.summarize returned."""
     requests: pd.DataFrame
     iterations: pd.DataFrame
@@ -29,7 +29,7 @@ class RunView:
 
 
 def view_of(
-    record: RunRecord, *, name: str, config: Mapping[str, Any], summary: Mapping[str, Any]
+    record: RunRecord, *, name: str, config: dict[str, Any], summary: dict[str, Any]
 ) -> RunView:
     """The view of a run in memory."""
     return RunView(

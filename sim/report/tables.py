@@ -1,0 +1,211 @@
+"""Tables for a terminal: one run, or several side by side. Returns rich renderables, prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from sim.report.view import RunView
+
+Summary = Mapping[str, Any]
+
+LATENCIES = (
+    ("TTFT", "ttft_s"),
+    ("TBT", "tbt_s"),
+    ("TPOT", "tpot_s"),
+    ("E2E", "e2e_s"),
+    ("queue delay", "queue_s"),
+)
+STATISTICS = ("mean", "p50", "p90", "p99", "max")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a comparison: where its figure is in summary.json, and how it reads."""
+
+    label: str
+    path: tuple[str, ...]
+    unit: str
+    better: str = ""
+    """low or high if one of them is plainly better; the best run's figure is then bold."""
+
+
+COMPARISON: tuple[tuple[Row, ...], ...] = (
+    (
+        Row("TTFT p50", ("ttft_s", "p50"), "time", "low"),
+        Row("TTFT p99", ("ttft_s", "p99"), "time", "low"),
+        Row("TBT p50", ("tbt_s", "p50"), "time", "low"),
+        Row("TBT p99", ("tbt_s", "p99"), "time", "low"),
+        Row("TBT max", ("tbt_s", "max"), "time", "low"),
+        Row("E2E p50", ("e2e_s", "p50"), "time", "low"),
+        Row("queue delay p50", ("queue_s", "p50"), "time", "low"),
+    ),
+    (
+        Row("requests/s", ("throughput", "requests_per_s"), "rate", "high"),
+        Row("output tokens/s", ("throughput", "output_tokens_per_s"), "rate", "high"),
+        Row("  in the steady window", ("steady_throughput", "output_tokens_per_s"), "rate", "high"),
+        Row("goodput, requests/s", ("goodput",), "rate", "high"),
+        Row("SLO attainment", ("slo_attainment",), "share", "high"),
+    ),
+    (
+        Row("makespan", ("makespan_s",), "time", "low"),
+        Row("finished", ("num_finished",), "count"),
+        Row("rejected", ("num_rejected",), "count"),
+        Row("preemptions", ("num_preemptions",), "count"),
+        Row("iterations", ("num_iterations",), "count"),
+        Row("GPU busy", ("gpu_busy",), "share"),
+        Row("KV peak", ("kv_cache", "peak_share"), "share"),
+        Row("idle slots", ("waste", "idle_slot_share"), "share"),
+        Row("simulated in", ("simulator", "wall_s"), "time"),
+    ),
+)
+
+
+def run_table(view: RunView) -> Group:
+    """Latencies of one run by statistic, and below them its other figures in one line each."""
+    latency = Table(title=view.name, title_justify="left", title_style="bold", header_style="bold")
+    latency.add_column("")
+    for statistic in STATISTICS:
+        latency.add_column(statistic, justify="right")
+    for label, key in LATENCIES:
+        latency.add_row(label, *(seconds(view.summary[key][name]) for name in STATISTICS))
+    facts = Table.grid(padding=(0, 2))
+    for label, text in _facts(view.summary):
+        facts.add_row(Text(label, style="bold"), text)
+    return Group(latency, facts, *_notices([view]))
+
+
+def comparison_table(views: Sequence[RunView]) -> Group:
+    """One column a run, the best figure of a line in bold; lines that are empty everywhere left out."""
+    table = Table(header_style="bold")
+    table.add_column("", no_wrap=True)
+    for view in views:
+        table.add_column(view.name, justify="right", overflow="fold")
+    for section in COMPARISON:
+        rows = [(row, [_value(view.summary, row.path) for view in views]) for row in section]
+        shown = [(row, values) for row, values in rows if any(value is not None for value in values)]
+        for row, values in shown:
+            table.add_row(row.label, *_cells(row, values), end_section=row is shown[-1][0])
+    return Group(table, *_notices(views))
+
+
+def seconds(value: float | None) -> str:
+    """A duration for people: three digits and a unit, `-` where there is none."""
+    if value is None:
+        return "-"
+    for size, unit, factor in ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "µs", 1e6)):
+        if value >= size * 0.9995:
+            return f"{_digits(value * factor)} {unit}"
+    return f"{value} s"
+
+
+def _digits(value: float) -> str:
+    if value >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+_READS: Mapping[str, Callable[[float], str]] = {
+    "time": seconds,
+    "rate": _digits,
+    "share": lambda value: f"{100 * value:.1f} %",
+    "count": lambda value: f"{value:,}",
+}
+
+
+def _show(value: float | None, unit: str) -> str:
+    return "-" if value is None else _READS[unit](value)
+
+
+def _value(summary: Summary, path: tuple[str, ...]) -> Any:
+    found: Any = summary
+    for key in path:
+        found = found.get(key)
+        if found is None:
+            return None
+    return found
+
+
+def _cells(row: Row, values: Sequence[float | None]) -> list[Text]:
+    known = [value for value in values if value is not None]
+    best = {"low": min, "high": max}.get(row.better)
+    winner = best(known) if best and len(set(known)) > 1 else None
+    return [
+        Text(_show(value, row.unit), style="bold" if winner is not None and value == winner else "")
+        for value in values
+    ]
+
+
+def _facts(summary: Summary) -> list[tuple[str, str]]:
+    """The figures of one run that are not latencies, as labelled sentences."""
+    facts = [
+        ("throughput", _rates(summary["throughput"])),
+        (_window(summary), _rates(summary["steady_throughput"])),
+        ("requests", _requests(summary)),
+        ("replica", _replica(summary)),
+    ]
+    if summary["slo_attainment"] is not None:
+        limits = ", ".join(
+            f"{key.removesuffix('_s').upper()} <= {seconds(limit)}"
+            for key, limit in summary["slo"].items()
+            if limit is not None
+        )
+        met = _show(summary["slo_attainment"], "share")
+        goodput = _show(summary["goodput"], "rate")
+        facts.append(("SLO", f"{met} met ({limits}); goodput {goodput} requests/s"))
+    if _value(summary, ("waste", "idle_slot_share")) is not None:
+        facts.append(("waste", _waste(summary["waste"])))
+    simulator = summary["simulator"]
+    rate = _show(simulator["requests_per_wall_s"], "rate")
+    facts.append(("simulated in", f"{seconds(simulator['wall_s'])} ({rate} requests/s)"))
+    return facts
+
+
+def _rates(throughput: Mapping[str, float | None]) -> str:
+    return (
+        f"{_show(throughput['requests_per_s'], 'rate')} requests/s, "
+        f"{_show(throughput['output_tokens_per_s'], 'rate')} output tokens/s, "
+        f"{_show(throughput['total_tokens_per_s'], 'rate')} tokens/s in all"
+    )
+
+
+def _window(summary: Summary) -> str:
+    steady = summary["steady_throughput"]
+    return f"  {steady['window_start_s']:.0f} to {steady['window_end_s']:.0f} s"
+
+
+def _requests(summary: Summary) -> str:
+    parts = [f"{summary['num_finished']:,} of {summary['num_requests']:,} finished"]
+    parts += [
+        f"{summary[key]:,} {label}"
+        for key, label in (("num_rejected", "rejected"), ("num_preemptions", "preemptions"))
+        if summary[key]
+    ]
+    return f"{', '.join(parts)}; {summary['peak_concurrency']:,} at once at most"
+
+
+def _replica(summary: Summary) -> str:
+    cache = summary["kv_cache"]
+    kv = f"KV peak {summary['kv_peak']:,}"
+    if cache["num_blocks"] is not None:
+        kv += f" of {cache['num_blocks']:,}"
+    return (
+        f"{summary['num_iterations']:,} iterations in {seconds(summary['makespan_s'])}, "
+        f"busy {_show(summary['gpu_busy'], 'share')}; {kv} blocks"
+    )
+
+
+def _waste(waste: Mapping[str, Any]) -> str:
+    share = _show(waste["idle_slot_share"], "share")
+    return f"{share} of the slots idle, {waste['padded_prefill_tokens']:,} prefill tokens of padding"
+
+
+def _notices(views: Sequence[RunView]) -> list[Text]:
+    """Each notice once, whichever runs it came from."""
+    notices = dict.fromkeys(notice for view in views for notice in view.summary["notices"])
+    return [Text(f"note: {notice}", style="dim") for notice in notices]
