@@ -13,7 +13,11 @@ from sim.core.request import RequestState
 
 
 class CostModel(Protocol):
-    """How long an iteration takes. Times are int nanoseconds >= 1, rounded once an iteration."""
+    """How long an iteration takes. Times are int nanoseconds >= 1, rounded once an iteration.
+
+    A model that never reads decode_context_max and decode_context_min may say so by a class
+    attribute `needs_context_spread = False`; the engine then leaves them 0 and saves the work.
+    """
 
     def iteration_ns(self, batch: Batch) -> int:
         """Duration of one iteration over `batch`, which has at least one sequence."""

@@ -34,7 +34,7 @@ class Decodes(Protocol):
         ...
 
     def batch(self, chunks: tuple[Chunk, ...]) -> Batch:
-        """All members as decodes, beside `chunks`."""
+        """All members as decodes, beside `chunks`; context max and min only if `spread` is kept."""
         ...
 
     def needs_block(self, state: RequestState) -> bool:
@@ -61,8 +61,11 @@ class Decodes(Protocol):
 class PlainDecodes:
     """Every request's progress is kept and moved by itself: O(members) an iteration."""
 
-    def __init__(self, block_size: int, gaps: GapLog, tokens: TokenLog | None) -> None:
+    def __init__(
+        self, block_size: int, gaps: GapLog, tokens: TokenLog | None, spread: bool
+    ) -> None:
         self._block_size = block_size
+        self._spread = spread
         self._gaps = gaps
         self._tokens = tokens
         self._members: dict[RequestState, None] = {}
@@ -84,6 +87,8 @@ class PlainDecodes:
 
     def batch(self, chunks: tuple[Chunk, ...]) -> Batch:
         contexts = [state.context_tokens for state in self._members]
+        if not self._spread:
+            return Batch(len(contexts), sum(contexts), 0, 0, chunks)
         return Batch(len(contexts), sum(contexts), max(contexts), min(contexts), chunks)
 
     def needs_block(self, state: RequestState) -> bool:

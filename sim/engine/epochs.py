@@ -33,7 +33,10 @@ class EpochDecodes:
     sample.
     """
 
-    def __init__(self, block_size: int, gaps: GapLog, tokens: TokenLog | None) -> None:
+    def __init__(
+        self, block_size: int, gaps: GapLog, tokens: TokenLog | None, spread: bool
+    ) -> None:
+        self._spread = spread
         self._block_size = block_size
         self._gaps = gaps
         self._tokens = tokens
@@ -87,6 +90,8 @@ class EpochDecodes:
 
     def batch(self, chunks: tuple[Chunk, ...]) -> Batch:
         count, epoch = len(self._members), self._epoch
+        if not self._spread:
+            return Batch(count, self._context_offset + count * epoch, 0, 0, chunks)
         return Batch(
             count,
             self._context_offset + count * epoch,
@@ -159,7 +164,7 @@ class EpochDecodes:
         gaps = ends_ns[1:] - ends_ns[:-1]
         self._epoch += len(gaps)
         self._gaps.add_run(gaps, len(self._members))
-        self._peaks.push(self._epoch, int(gaps.max()))
+        self._peaks.push(self._epoch, int(np.maximum.reduce(gaps)))
         self._last_end_ns = int(ends_ns[-1])
 
     def _record_own_gap(self, state: RequestState, gap_ns: int) -> None:
@@ -189,6 +194,8 @@ class EpochDecodes:
             heappush(self._due_epochs, due)
         else:
             group[state] = None
+        if not self._spread:
+            return
         self._entries += 1
         heappush(self._longest, (-offset, self._entries, state))
         heappush(self._shortest, (offset, self._entries, state))

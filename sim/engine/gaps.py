@@ -16,6 +16,11 @@ class GapLog:
     def __init__(self) -> None:
         self._gaps = array("q")
         self._counts = array("q")
+        """The count of each of _gaps."""
+        self._run_gaps = array("q")
+        self._run_counts = array("q")
+        self._run_lengths = array("q")
+        """The same for runs of gaps with one count: that count, and how many of _run_gaps have it."""
         self._compact_at = COMPACT_AT
 
     def add(self, gap_ns: int, count: int) -> None:
@@ -27,17 +32,20 @@ class GapLog:
 
     def add_run(self, gaps_ns: NDArray[np.int64], count: int) -> None:
         """`count` gaps of each of `gaps_ns`."""
-        self._gaps.frombytes(gaps_ns.tobytes())
-        self._counts.extend(array("q", (count,)) * len(gaps_ns))
-        if len(self._gaps) >= self._compact_at:
+        self._run_gaps.frombytes(gaps_ns.tobytes())
+        self._run_counts.append(count)
+        self._run_lengths.append(len(gaps_ns))
+        if len(self._run_gaps) >= self._compact_at:
             self._compact()
 
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Distinct gaps, ascending, and the count of each."""
-        gaps = np.frombuffer(self._gaps, dtype=np.int64)
-        counts = np.frombuffer(self._counts, dtype=np.int64)
+        gaps = np.concatenate([_column(self._gaps), _column(self._run_gaps)])
+        counts = np.concatenate(
+            [_column(self._counts), np.repeat(_column(self._run_counts), _column(self._run_lengths))]
+        )
         if not len(gaps):
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+            return gaps, counts
         order = np.argsort(gaps, kind="stable")
         gaps, counts = gaps[order], counts[order]
         starts = np.flatnonzero(np.concatenate(([True], gaps[1:] != gaps[:-1])))
@@ -47,4 +55,9 @@ class GapLog:
         """Merge equal gaps; the next time at twice what is left, so that the work stays linear."""
         gaps, counts = self.distinct()
         self._gaps, self._counts = array("q", gaps.tobytes()), array("q", counts.tobytes())
+        self._run_gaps, self._run_counts, self._run_lengths = array("q"), array("q"), array("q")
         self._compact_at = max(COMPACT_AT, 2 * len(gaps))
+
+
+def _column(values: array[int]) -> NDArray[np.int64]:
+    return np.frombuffer(values, dtype=np.int64) if values else np.empty(0, np.int64)

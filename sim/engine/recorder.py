@@ -85,28 +85,34 @@ class Recorder:
     ) -> None:
         """One iteration, or a jump over len(ends_ns) of them; chunks are its prefill tokens."""
         repeats = len(ends_ns)
-        duration = int(ends_ns[-1]) - start_ns
+        end_ns = int(ends_ns[-1])
         self.num_iterations += repeats
-        self.busy_ns += duration
+        self.busy_ns += end_ns - start_ns
         if num_decodes:
-            self.tokens(ends_ns, num_decodes)
+            self.emitted += num_decodes * repeats
+            self._steady_output += num_decodes * self._inside_window(start_ns, ends_ns, end_ns)
         if self._record_rows:
             self._rows.extend((
-                start_ns, duration, num_decodes, len(chunks), sum(chunks.values()) if chunks else 0,
+                start_ns, end_ns - start_ns, num_decodes,
+                len(chunks), sum(chunks.values()) if chunks else 0,
                 batch.decode_context_sum, used_blocks, waiting, repeats,
             ))  # fmt: skip
 
-    def tokens(self, ends_ns: Ends, each: int) -> None:
-        """`each` output tokens at every one of `ends_ns`."""
-        self.emitted += each * len(ends_ns)
-        start, end = self._window_ns
-        if ends_ns[0] >= end or ends_ns[-1] < start:
-            return
-        if isinstance(ends_ns, tuple):
-            self._steady_output += each
-        else:
-            inside = ends_ns.searchsorted((start, end))
-            self._steady_output += each * int(inside[1] - inside[0])
+    def prefill_token(self, end_ns: int) -> None:
+        """The token at `end_ns` that ends a prefill."""
+        self.emitted += 1
+        if self._window_ns[0] <= end_ns < self._window_ns[1]:
+            self._steady_output += 1
+
+    def _inside_window(self, start_ns: int, ends_ns: Ends, end_ns: int) -> int:
+        """How many of `ends_ns` lie in the steady window."""
+        opens, closes = self._window_ns
+        if start_ns >= closes or end_ns < opens:
+            return 0
+        if (start_ns >= opens and end_ns < closes) or isinstance(ends_ns, tuple):
+            return len(ends_ns) if opens <= end_ns < closes else 0
+        inside = ends_ns.searchsorted((opens, closes))
+        return int(inside[1] - inside[0])
 
     def padding(self, padded_tokens: int, idle_slots: int, used_slots: int) -> None:
         """What a padded plan computed for nothing, and the slots that did deliver."""

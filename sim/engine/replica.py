@@ -70,7 +70,7 @@ class Replica:
                 yield self._until_something_happens()
                 continue
             ends_ns = self._iteration_ends()
-            yield env.timeout(int(ends_ns[-1]) - env.now)
+            yield simpy.Timeout(env, int(ends_ns[-1]) - env.now)
             self._commit(ends_ns)
 
     def unfinished(self) -> list[RequestState]:
@@ -241,7 +241,7 @@ class Replica:
 
     def _end_prefill(self, request: RequestState, end_ns: int, finished: list[RequestState]) -> None:
         """The last chunk yields a token: the first, or after a preemption the next."""
-        self._recorder.tokens((end_ns,), 1)
+        self._recorder.prefill_token(end_ns)
         if self._tokens is not None:
             self._tokens.add(request, end_ns)
         if request.first_token_ns is None:

@@ -38,7 +38,7 @@ def simulate(
     arrivals = Arrivals(env, trace, settings.closed_loop)
     unlimited = bool(getattr(policy, "unlimited_kv", False))
     kv = BlockLedger(None if unlimited else settings.num_blocks, settings.block_size)
-    state = _replica_state(kv, policy, settings, recorder, tokens)
+    state = _replica_state(kv, policy, cost, settings, recorder, tokens)
     step = Step(
         state,
         getattr(policy, "token_budget", None),
@@ -71,13 +71,15 @@ def simulate(
 def _replica_state(
     kv: BlockLedger,
     policy: Policy,
+    cost: CostModel,
     settings: EngineSettings,
     recorder: Recorder,
     tokens: TokenLog | None,
 ) -> ReplicaState:
     memory = MEMORY_RULES.get(getattr(policy, "memory", None) or settings.memory)()
     pool = EpochDecodes if settings.mode == "fast" else PlainDecodes
-    decodes: Decodes = pool(settings.block_size, recorder.gaps, tokens)
+    spread = bool(getattr(cost, "needs_context_spread", True))
+    decodes: Decodes = pool(settings.block_size, recorder.gaps, tokens, spread)
     return ReplicaState(kv, memory, decodes)
 
 

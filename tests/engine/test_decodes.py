@@ -17,7 +17,7 @@ class Pool:
 
     def __init__(self, kind: type, block_size: int) -> None:
         self.gaps = GapLog()
-        self.pool: Decodes = kind(block_size, self.gaps, None)
+        self.pool: Decodes = kind(block_size, self.gaps, None, True)
         self.states: list[RequestState] = []
         self.left: list[RequestState] = []
         self.now = 0
