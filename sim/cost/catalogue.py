@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from sim.core.errors import ProfileError, suggestion
+from sim.core.shipped import shipped_root
 from sim.cost.fields import check_keys, integer, number, read_yaml, text
 
 
 def catalogue_dir() -> Path:
-    """The folder configs/, which lies beside the package sim in a checkout and when installed."""
-    return Path(__file__).resolve().parents[2] / "configs"
+    """The folder configs/, in a checkout or in an installed copy."""
+    return shipped_root() / "configs"
 
 
 @dataclass(frozen=True, slots=True)

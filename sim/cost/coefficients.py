@@ -1,6 +1,6 @@
 """Coefficients: an iteration's time as two linear forms, one for decode-only batches, one for the rest.
 
-Owns the formula of design.md section 6, the range it was fitted on, and counting what falls outside.
+Owns the formula of design.md section 6 and the keys that give its numbers.
 Fitting is in calibration; reading a file that holds coefficients is in loading.
 """
 
@@ -43,7 +43,7 @@ class MixedCoefficients:
 
 
 class CoefficientModel:
-    """Two-regime linear cost model. `extrapolated_iterations` counts answers outside `valid`."""
+    """Two-regime linear cost model; `valid` is the range it was fitted on, None if nobody said."""
 
     needs_context_spread = False
 
@@ -53,7 +53,6 @@ class CoefficientModel:
         self.decode = decode
         self.mixed = mixed
         self.valid = valid
-        self.extrapolated_iterations = 0
         self._decode = (decode.base_us, decode.per_sequence_us, decode.per_context_token_us)
         self._mixed = (
             mixed.base_us,
@@ -66,9 +65,6 @@ class CoefficientModel:
     def iteration_ns(self, batch: Batch) -> int:
         """Duration of one iteration, rounded half to even, at least 1."""
         num_decodes, context_sum, _, _, chunks = batch
-        valid = self.valid
-        if valid is not None and not valid.holds(batch):
-            self.extrapolated_iterations += 1
         if not chunks:
             base, per_sequence, per_context = self._decode
             time_us = base + per_sequence * num_decodes + per_context * context_sum
@@ -92,8 +88,6 @@ class CoefficientModel:
         """Durations of the next iterations of a decode-only batch; equal to iteration_ns of each."""
         num_decodes, first = batch.num_decodes, batch.decode_context_sum
         base, per_sequence, per_context = self._decode
-        if self.valid is not None:
-            self.extrapolated_iterations += self.valid.outside_decode_run(batch, iterations)
         # In place, in the scalar version's order of operations: the same roundings, fewer arrays.
         times = np.arange(first, first + num_decodes * iterations, num_decodes, dtype=np.float64)
         times *= per_context
@@ -102,6 +96,10 @@ class CoefficientModel:
         np.rint(times, times)
         np.maximum(times, 1.0, times)
         return times.astype(np.int64)
+
+    def outside(self, batch: Batch, iterations: int = 1) -> int:
+        """How many of the next `iterations` of `batch` lie outside the range it was fitted on."""
+        return 0 if self.valid is None else self.valid.outside(batch, iterations)
 
 
 def coefficients_from_spec(spec: Mapping[str, Any], where: str) -> CoefficientModel:

@@ -16,9 +16,11 @@ from sim.core.registry import Registry
 from sim.cost.catalogue import catalogue_dir
 from sim.cost.coefficients import coefficients_from_spec
 from sim.cost.fields import mapping, read_yaml, text
+from sim.cost.roofline import roofline_from_spec
 
 KINDS: Registry[Callable[[Mapping[str, Any], str], CostModel]] = Registry("cost model kind")
 KINDS.add("coefficients", coefficients_from_spec)
+KINDS.add("roofline", roofline_from_spec)
 
 DESCRIPTIVE_KEYS = ("name", "model", "gpu", "tensor_parallel", "provenance", "errors")
 """Keys of a calibrated file that tell about the model and do not change its answers."""

@@ -47,8 +47,10 @@ class ValidRange:
                 return False
         return tokens <= self.tokens
 
-    def outside_decode_run(self, batch: Batch, iterations: int) -> int:
-        """How many of the next `iterations` of a decode-only batch lie outside."""
+    def outside(self, batch: Batch, iterations: int = 1) -> int:
+        """How many of the next `iterations` of `batch` lie outside; more than one are decode-only."""
+        if batch.chunks:
+            return 0 if self.holds(batch) else 1
         num_decodes = batch.num_decodes
         if num_decodes > self.num_decodes:
             return iterations

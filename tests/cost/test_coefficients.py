@@ -38,7 +38,7 @@ def test_mixed_by_hand() -> None:
 
 
 def test_a_time_of_zero_is_one_nanosecond() -> None:
-    zero = {name: 0 for name in SPEC["decode"]}
+    zero = dict.fromkeys(SPEC["decode"], 0)
     model = load_cost_model({**SPEC, "decode": zero})
     assert model.iteration_ns(Batch(1, 5, 5, 5)) == 1
     assert model.decode_run_ns(Batch(1, 5, 5, 5), 3).tolist() == [1, 1, 1]
@@ -72,15 +72,13 @@ def test_a_run_equals_its_iterations_one_by_one(
 def test_what_lies_outside_the_measured_range_is_counted() -> None:
     limits = {"num_decodes": 4, "decode_context": 100, "tokens": 64, "cached": 0}
     model: Any = load_cost_model({**SPEC, "range": limits})
-    model.iteration_ns(Batch(2, 200, 100, 100))
-    assert model.extrapolated_iterations == 0
+    assert model.outside(Batch(2, 200, 100, 100)) == 0
     # sums 190, 192, ... 208: those above 2*100 are outside, four of ten
-    model.decode_run_ns(Batch(2, 190, 95, 95), 10)
-    assert model.extrapolated_iterations == 4
-    model.iteration_ns(Batch(5, 10, 2, 2))
-    model.iteration_ns(Batch(chunks=(Chunk(65, 0),)))
-    model.iteration_ns(Batch(chunks=(Chunk(1, 1),)))
-    assert model.extrapolated_iterations == 7
+    assert model.outside(Batch(2, 190, 95, 95), 10) == 4
+    assert model.outside(Batch(5, 10, 2, 2), 3) == 3
+    assert model.outside(Batch(chunks=(Chunk(64, 0),))) == 0
+    assert model.outside(Batch(chunks=(Chunk(65, 0),))) == 1
+    assert model.outside(Batch(chunks=(Chunk(1, 1),))) == 1
 
 
 @pytest.mark.parametrize(
@@ -101,5 +99,5 @@ def test_a_bad_spec_is_named_by_key_and_value(change: dict[str, Any], said: str)
 
 
 def test_a_missing_file_is_answered_with_the_shipped_ones() -> None:
-    with pytest.raises(ProfileError, match="no cost model file 'nope.yaml'; shipped: .*yi-34b-tp2"):
+    with pytest.raises(ProfileError, match=r"no cost model file 'nope\.yaml'; shipped: .*yi-34b-tp2"):
         load_cost_model({"file": "nope.yaml"})
