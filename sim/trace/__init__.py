@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sim.trace.synthetic import generate
     from sim.trace.load import load_trace
     from sim.trace.options import SyntheticSpec
     from sim.trace.parse import parse_synthetic
+    from sim.trace.synthetic import generate
 
 __all__ = ["SyntheticSpec", "generate", "load_trace", "parse_synthetic"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from sim.core.units import NS_PER_S
 from sim.trace.options import (
     Arrivals,
     ConstantArrivals,
+    Crowd,
     Diurnal,
     EmpiricalArrivals,
     GammaArrivals,
@@ -124,9 +126,8 @@ class CumulativeRate:
             edges.append(jumps)
             factors.append(lambda t: rates[np.searchsorted(jumps, t, side="right") - 1])
         for crowd in arrivals.crowds:
-            start, end, level = crowd.at_s, crowd.at_s + crowd.duration_s, crowd.multiplier
-            edges.append(np.array([start, end]))
-            factors.append(lambda t, a=start, b=end, m=level: np.where((t >= a) & (t < b), m, 1.0))
+            edges.append(np.array([crowd.at_s, crowd.at_s + crowd.duration_s]))
+            factors.append(partial(_crowd_factor, crowd))
         if arrivals.diurnal is not None:
             edges.append(np.arange(0, span_s, arrivals.diurnal.period_s / GRID_PER_PERIOD))
         times = np.unique(np.concatenate(edges))
@@ -138,6 +139,11 @@ class CumulativeRate:
             width = width * factor(middle)
         self._times = times
         self._work = np.concatenate([[0.0], np.cumsum(width * arrivals.rate_per_s)])
+
+
+def _crowd_factor(crowd: Crowd, times: Floats) -> Floats:
+    during = (times >= crowd.at_s) & (times < crowd.at_s + crowd.duration_s)
+    return np.where(during, crowd.multiplier, 1.0)
 
 
 def _diurnal_integral(diurnal: Diurnal, times: Floats) -> Floats:

@@ -48,7 +48,9 @@ def _plain(name: str) -> str:
     return name.strip().lower().replace(" ", "_")
 
 
-def read_chunks(source: TraceSource, columns: Sequence[str | None], done: Callable[[], bool]) -> Iterator[Chunk]:
+def read_chunks(
+    source: TraceSource, columns: Sequence[str | None], done: Callable[[], bool]
+) -> Iterator[Chunk]:
     """The named columns (None is skipped) in chunks, until the end or until `done()`.
 
     Empty lines are skipped; `#` lines are skipped before the header. TraceError for a row with more

@@ -65,7 +65,9 @@ def fit_trace(
         if value not in allowed:
             raise ConfigError(f"{name}: unknown value {value!r}: {suggestion(value, allowed)}")
     if len(trace) < MIN_REQUESTS or trace.arrival_ns[-1] == 0:
-        raise TraceError(f"{trace.name}: a fit needs at least {MIN_REQUESTS} requests that do not all arrive at once")
+        raise TraceError(
+            f"{trace.name}: a fit needs at least {MIN_REQUESTS} requests that do not all arrive at once"
+        )
     rate, curve, unit_gaps = _rate(trace.arrival_ns, rate_bins)
     table = {
         "quantile": PROBABILITIES,

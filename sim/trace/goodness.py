@@ -11,6 +11,8 @@ from sim.core.trace import Trace
 from sim.core.units import NS_PER_S
 from sim.trace.stats import dispersion, gap_cv, ks_distance, ks_p_value, spearman
 
+Numbers = NDArray[np.int64] | NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Fitness:
@@ -27,13 +29,10 @@ class Fitness:
 
 def goodness_of_fit(real: Trace, model: Trace) -> list[Fitness]:
     """Means, tails and distances of lengths and gaps; burstiness and rank correlation."""
-    rows = []
-    for name, column in (
-        ("prompt_tokens", lambda trace: trace.prompt_tokens),
-        ("output_tokens", lambda trace: trace.output_tokens),
-        ("gap_s", lambda trace: np.diff(trace.arrival_ns) / NS_PER_S),
-    ):
-        rows += _distribution(name, column(real), column(model))
+    rows: list[Fitness] = []
+    rows += _distribution("prompt_tokens", real.prompt_tokens, model.prompt_tokens)
+    rows += _distribution("output_tokens", real.output_tokens, model.output_tokens)
+    rows += _distribution("gap_s", np.diff(real.arrival_ns) / NS_PER_S, np.diff(model.arrival_ns) / NS_PER_S)
     rows.append(Fitness("requests_per_s", _rate(real), _rate(model)))
     rows.append(Fitness("gap CV", gap_cv(real.arrival_ns), gap_cv(model.arrival_ns)))
     for window_s in (1.0, 10.0, 60.0):
@@ -54,16 +53,13 @@ def goodness_of_fit(real: Trace, model: Trace) -> list[Fitness]:
     return rows
 
 
-def _distribution(name: str, real: NDArray[np.generic], model: NDArray[np.generic]) -> list[Fitness]:
+def _distribution(name: str, real: Numbers, model: Numbers) -> list[Fitness]:
     distance = ks_distance(real, model)
     chance = ks_p_value(distance, len(real), len(model))
     rows = [Fitness(f"{name} mean", float(np.mean(real)), float(np.mean(model)), distance, chance)]
     for percent in (50, 99):
-        rows.append(
-            Fitness(
-                f"{name} p{percent}", float(np.percentile(real, percent)), float(np.percentile(model, percent))
-            )
-        )
+        values = (float(np.percentile(column, percent)) for column in (real, model))
+        rows.append(Fitness(f"{name} p{percent}", *values))
     return rows
 
 

@@ -37,7 +37,7 @@ def draw_lengths(
         case FixedLength(value):
             return np.full(len(uniform), value, dtype=np.int64)
         case UniformLength(low, high):
-            return low + np.floor(uniform * (high - low + 1)).astype(np.int64)
+            return _rounded(low - 0.5 + uniform * (high - low + 1), low, high)
         case LognormalLength(median, sigma, low, high):
             return _rounded(median * np.exp(sigma * normal_quantile(uniform)), low, high)
         case ZipfLength():
@@ -56,7 +56,8 @@ def _rounded(values: Floats, low: int, high: int | None) -> Tokens:
 def _zipf(length: ZipfLength, uniform: Floats) -> Tokens:
     ranks = np.arange(length.min, length.max + 1, dtype=np.int64)
     cumulative = np.cumsum(ranks.astype(np.float64) ** -length.exponent)
-    return ranks[np.searchsorted(cumulative, uniform * cumulative[-1], side="right").clip(max=len(ranks) - 1)]
+    places = np.searchsorted(cumulative, uniform * cumulative[-1], side="right")
+    return ranks[np.minimum(places, len(ranks) - 1)]
 
 
 def _mixture(length: MixtureLength, uniform: Floats, column: str, base_dir: Path | None) -> Tokens:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ from sim.core.errors import TraceError
 from sim.core.trace import Trace
 from sim.trace import select
 from sim.trace.formats import find_format
+from sim.trace.options import Arrivals
 from sim.trace.raw import RawTrace
 from sim.trace.source import TraceSource
+
+NO_ARRIVALS = "the file has no arrival times: every request arrives at 0; trace.arrivals gives them a process"
 
 
 def load_trace(
@@ -26,7 +30,8 @@ def load_trace(
     max_output_tokens: int | None = None,
     max_total_tokens: int | None = None,
     over_cap: str = "reject",
-    arrivals: Mapping[str, Any] | None = None,
+    arrivals: Arrivals | Mapping[str, Any] | None = None,
+    sessions: bool = True,
     seed: int = 0,
 ) -> Trace:
     """The requests in `path`, in order of arrival, the first at 0.
@@ -35,7 +40,8 @@ def load_trace(
     this fraction, seeded), `limit` (the first so many rows), `arrivals` (an arrival process of
     sim/trace/options.py that replaces the file's times), `rate_scale` (2 is twice as fast), and the
     length caps, of which `over_cap` says what to do: reject, clip or drop. Without a window or
-    thinning, reading stops at `limit` rows, in the order of the file.
+    thinning, reading stops at `limit` rows, in the order of the file. `sessions=False` forgets which
+    requests are turns of one conversation, so that each arrives when the file says.
 
     Raises TraceError for what is wrong with the file and ConfigError for what is wrong with an
     option; what was changed or left out is in the trace's `notices` and `dropped`.
@@ -54,6 +60,10 @@ def load_trace(
         trace = select.thinned(trace, thin, seed)
     if limit is not None:
         trace = select.limited(trace, limit)
+    if not sessions:
+        trace = dataclasses.replace(trace, session=None, think_ns=None)
+    if raw.without_times and arrivals is None:
+        trace = select.noted(trace, NO_ARRIVALS)
     if arrivals is not None:
         from sim.trace.synthetic import with_arrivals
 

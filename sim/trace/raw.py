@@ -37,6 +37,8 @@ class RawTrace:
     notices: list[str] = field(default_factory=list)
     hash_block_tokens: int | None = None
     rows: int = 0
+    without_times: bool = False
+    """Whether the file says nothing of arrivals, so that all are 0."""
 
     @property
     def full(self) -> bool:
@@ -60,6 +62,11 @@ class RawTrace:
         """Count rows left out."""
         if count:
             self.dropped[reason] += int(count)
+
+    def no_times(self, rows: int) -> NDArray[np.int64]:
+        """Arrivals of a file that has none: all at 0, and remembered."""
+        self.without_times = True
+        return np.zeros(rows, dtype=np.int64)
 
     def fail(self, line: int, message: str) -> NoReturn:
         """Raise TraceError naming the file and the line."""

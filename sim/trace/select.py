@@ -38,11 +38,25 @@ def build_trace(raw: RawTrace, name: str) -> Trace:
     }
     if "session" in columns:
         columns["session"] = number_sessions(columns["session"])
+    finish_ns = columns.pop("finish_ns", None)
     trace = Trace(
         name=name, hash_block_tokens=raw.hash_block_tokens, notices=tuple(raw.notices),
         dropped=dict(raw.dropped), **columns,
     )
+    if finish_ns is not None:
+        trace = dataclasses.replace(trace, think_ns=think_times(trace, finish_ns))
     return origin_at_first(in_order(trace))
+
+
+def think_times(trace: Trace, finish_ns: Rows) -> Rows:
+    """For each turn, the time from the end of the session's turn before it; 0 for the first."""
+    assert trace.session is not None
+    think = np.zeros(len(trace), dtype=np.int64)
+    order = np.lexsort((np.arange(len(trace)), trace.arrival_ns, trace.session))
+    later = trace.session[order][1:] == trace.session[order][:-1]
+    gaps = trace.arrival_ns[order][1:] - finish_ns[order][:-1]
+    think[order[1:]] = np.where(later, np.maximum(gaps, 0), 0)
+    return think
 
 
 def _joined(chunks: list[Any]) -> Any:
@@ -100,7 +114,9 @@ def in_window(trace: Trace, window_s: Sequence[float | str]) -> Trace:
     low, high = np.searchsorted(trace.arrival_ns, [start, end], side="left")
     if low == high:
         last = trace.arrival_ns[-1] / 1e9
-        raise TraceError(f"{trace.name}: no arrival in window_s {list(window_s)}; the last is at {last:.3f} s")
+        raise TraceError(
+            f"{trace.name}: no arrival in window_s {list(window_s)}; the last is at {last:.3f} s"
+        )
     return origin_at_first(take(trace, np.arange(low, high)))
 
 

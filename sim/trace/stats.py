@@ -37,7 +37,8 @@ def ranks(values: NDArray[np.generic]) -> Floats:
     """Ranks from 0, ties sharing their mean rank."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    return (last - (counts + 1) / 2)[place]
+    middle: Floats = last - (counts + 1) / 2
+    return middle[place]
 
 
 def spearman(first: NDArray[np.generic], second: NDArray[np.generic]) -> float | None:
@@ -67,4 +68,4 @@ def ks_p_value(distance: float, first: int, second: int) -> float:
     if scaled < 0.2:
         return 1.0
     terms = ((-1) ** (k - 1) * math.exp(-2 * k * k * scaled * scaled) for k in range(1, 101))
-    return min(1.0, max(0.0, 2 * sum(terms)))
+    return float(min(1.0, max(0.0, 2 * sum(terms))))

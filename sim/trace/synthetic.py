@@ -43,7 +43,8 @@ def generate(
     )
     if not len(starts):
         raise ConfigError(
-            f"synthetic: no arrival within duration_s {spec.duration_s} at rate_per_s {spec.arrivals.rate_per_s}"
+            f"synthetic.duration_s: no arrival within {spec.duration_s} s "
+            f"at rate_per_s {spec.arrivals.rate_per_s}"
         )
     trace = _single_turns(spec, starts, seed, base, name)
     return origin_at_first(trace)

@@ -7,7 +7,7 @@ MODULES. The order is the order in which files are recognised.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 
 from sim.core.errors import TraceError, suggestion
@@ -15,7 +15,18 @@ from sim.trace.raw import RawTrace
 from sim.trace.source import TraceSource
 
 MODULES = (
+    "parquet",
     "azure",
+    "burstgpt",
+    "mooncake",
+    "bailian",
+    "vidur",
+    "splitwise",
+    "llmservingsim",
+    "aiperf",
+    "guidellm",
+    "serving_bench",
+    "sharegpt",
     "plain",
 )
 
@@ -31,7 +42,6 @@ class TraceFormat:
     detect: Callable[[TraceSource], bool]
     read: Callable[[TraceSource, RawTrace], None]
     """Fill the RawTrace; stop early once it is full."""
-    notes: str = field(default="")
 
 
 def trace_formats() -> dict[str, TraceFormat]:

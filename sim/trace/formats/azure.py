@@ -47,7 +47,7 @@ def timestamps_to_ns(
     if missing.any():
         row = int(np.argmax(missing))
         raw.fail(int(lines[row]), f"{name}: {texts[row]!r}; expected a time like 2023-11-16 18:15:46.6805900")
-    return parsed.dt.as_unit("ns").astype("int64").to_numpy()
+    return np.asarray(parsed.dt.as_unit("ns").astype("int64"), dtype=np.int64)
 
 
 FORMAT = TraceFormat(

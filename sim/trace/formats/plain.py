@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sim.trace.csv_rows import Chunk, find_column, need_column, read_chunks
 from sim.trace.formats import TraceFormat
@@ -13,10 +12,18 @@ from sim.trace.raw import RawTrace
 from sim.trace.source import TraceSource
 
 TIMES = {"arrival_s": 9, "arrival_ms": 6, "arrival_us": 3, "arrival_ns": 0}
-OPTIONAL = ("request_id", "priority", "client", "slo_class", "session", "think_s", "prefix_hashes")
-
-COLUMN = {"request_id": "request_ids", "think_s": "think_ns"}
-"""Where RawTrace calls a column something else."""
+"""Time columns and the decimal places from their unit to ns."""
+OPTIONAL = {
+    "request_id": "request_ids",
+    "priority": "priority",
+    "client": "client",
+    "slo_class": "slo_class",
+    "session": "session",
+    "think_s": "think_ns",
+    "prefix_hashes": "prefix_hashes",
+}
+"""Optional columns and what a Trace calls them."""
+COLUMNS = (*TIMES, "prompt_tokens", "output_tokens", *OPTIONAL, "hash_block_tokens")
 
 
 def detect(source: TraceSource) -> bool:
@@ -26,35 +33,54 @@ def detect(source: TraceSource) -> bool:
 
 def read(source: TraceSource, raw: RawTrace) -> None:
     """Every row must be whole: a wrong one is an error, never dropped."""
-    prompt, output = need_column(source, "prompt_tokens"), need_column(source, "output_tokens")
-    time = need_column(source, *TIMES)
-    optional = [name for name in OPTIONAL if find_column(source, name)]
-    block = find_column(source, "hash_block_tokens")
-    for chunk in read_chunks(source, (time, prompt, output, block, *optional), lambda: raw.full):
-        if block and raw.hash_block_tokens is None and len(chunk.line):
-            raw.hash_block_tokens = int(raw.tokens(block, chunk[block][:1], chunk.line)[0])
-        raw.add(
-            line=chunk.line,
-            arrival_ns=raw.times(time, chunk[time], chunk.line, TIMES[time]),
-            prompt_tokens=raw.tokens(prompt, chunk[prompt], chunk.line),
-            output_tokens=raw.tokens(output, chunk[output], chunk.line),
-            **{COLUMN.get(name, name): _optional(raw, name, chunk) for name in optional},
-        )
+    need_column(source, *TIMES)
+    need_column(source, "prompt_tokens")
+    need_column(source, "output_tokens")
+    wanted = [name for name in COLUMNS if find_column(source, name) == name]
+    for chunk in read_chunks(source, wanted, lambda: raw.full):
+        add_chunk(raw, chunk)
+
+
+def add_chunk(raw: RawTrace, chunk: Chunk) -> None:
+    """Append rows that have this format's columns."""
+    time = next(name for name in TIMES if chunk.get(name) is not None)
+    blocks = chunk.get("hash_block_tokens")
+    if blocks is not None and raw.hash_block_tokens is None and len(chunk.line):
+        raw.hash_block_tokens = int(raw.tokens("hash_block_tokens", blocks[:1], chunk.line)[0])
+    raw.add(
+        line=chunk.line,
+        arrival_ns=raw.times(time, chunk[time], chunk.line, TIMES[time]),
+        prompt_tokens=raw.tokens("prompt_tokens", chunk["prompt_tokens"], chunk.line),
+        output_tokens=raw.tokens("output_tokens", chunk["output_tokens"], chunk.line),
+        **{OPTIONAL[name]: _optional(raw, name, chunk) for name in OPTIONAL},
+    )
 
 
 def _optional(raw: RawTrace, name: str, chunk: Chunk) -> Any:
-    texts = chunk[name]
+    texts = chunk.get(name)
+    if texts is None:
+        return None
     match name:
         case "priority":
             return raw.tokens(name, np.where(texts == "", "0", texts), chunk.line, minimum=-(2**62))
         case "think_s":
             return raw.times(name, np.where(texts == "", "0", texts), chunk.line, 9)
         case "prefix_hashes":
-            return [tuple(int(word) for word in text.split()) for text in texts]
+            return _hashes(raw, texts.tolist(), chunk.line.tolist())
         case "request_id" | "session":
-            return list(texts)
+            return texts.tolist()
         case _:
-            return [text or None for text in texts]
+            return [text or None for text in texts.tolist()]
+
+
+def _hashes(raw: RawTrace, texts: list[str], lines: list[int]) -> list[tuple[int, ...]]:
+    hashes = []
+    for text, line in zip(texts, lines, strict=True):
+        try:
+            hashes.append(tuple(map(int, text.split())))
+        except ValueError:
+            raw.fail(line, f"prefix_hashes: {text[:60]!r}; expected integers separated by blanks")
+    return hashes
 
 
 FORMAT = TraceFormat(
@@ -67,7 +93,7 @@ FORMAT = TraceFormat(
         "request_id": "optional text",
         "priority": "optional integer",
         "client": "optional text",
-        "slo_class": "optional text, a class of the config's `slo`",
+        "slo_class": "optional text, a class of the config's SLO classes",
         "session": "optional text; turns of a session in file order",
         "think_s": "optional; wait from the previous turn's completion",
         "prefix_hashes": "optional chained block hashes, integers separated by blanks",
