@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,29 +62,35 @@ class Result:
 
         return draw_all([self.view], Path(directory))
 
-    def plot_distributions(self) -> Figure:
-        """TTFT and TBT distributions with log tails."""
+    def plot_distributions(self, *others: Result) -> Figure:
+        """TTFT and TBT distributions with log tails; `others` are drawn beside this run."""
         from sim.report.plots import distributions
 
-        return distributions([self.view])
+        return distributions(self._with(others))
 
-    def plot_timeline(self, window_s: tuple[float, float] | None = None) -> Figure:
-        """Iterations over a few seconds: prefill and decode work, and the decodes that stalled."""
+    def plot_timeline(self, *others: Result, window_s: tuple[float, float] | None = None) -> Figure:
+        """Iterations over a few seconds: prefill and decode work, and the decodes that stalled.
+
+        `window_s` is (start, end) on the run's clock; by default around the worst stall.
+        """
         from sim.report.plots import timeline
 
-        return timeline([self.view], window_s=window_s)
+        return timeline(self._with(others), window_s=window_s)
 
-    def plot_load(self) -> Figure:
+    def plot_load(self, *others: Result) -> Figure:
         """Running and waiting requests and KV use over time."""
         from sim.report.plots import load
 
-        return load([self.view])
+        return load(self._with(others))
 
-    def plot_throughput(self) -> Figure:
+    def plot_throughput(self, *others: Result) -> Figure:
         """Throughput over time."""
         from sim.report.plots import throughput
 
-        return throughput([self.view])
+        return throughput(self._with(others))
+
+    def _with(self, others: Sequence[Result]) -> list[RunView]:
+        return [self.view, *(other.view for other in others)]
 
     def __repr__(self) -> str:
         finished, total = self.summary["num_finished"], self.summary["num_requests"]
