@@ -20,14 +20,14 @@ __all__ = ["distributions", "draw_all", "load", "throughput", "timeline"]
 
 def distributions(views: Sequence[RunView]) -> Figure:
     """TTFT and TBT of all runs: the share above each value, on log axes."""
-    from sim.report.plots.distributions import draw
+    from sim.report.plots.tail_curves import draw
 
     return draw(distinct_names(views))
 
 
 def timeline(views: Sequence[RunView], window_s: tuple[float, float] | None = None) -> Figure:
     """A few seconds of every run on one time axis; by default around the naive policy's worst stall."""
-    from sim.report.plots.timeline import draw
+    from sim.report.plots.stall_timeline import draw
 
     return draw(distinct_names(views), window_s)
 

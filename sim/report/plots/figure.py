@@ -101,6 +101,7 @@ def save(figure: Figure, path: Path) -> Path:
         figure.savefig(partial, format="png", dpi=DPI)
         os.replace(partial, path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        if partial.exists():
+            partial.unlink()
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
     return path

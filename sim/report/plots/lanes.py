@@ -19,6 +19,9 @@ from sim.report.view import RunView
 
 Times = NDArray[np.float64]
 
+HALF_NS = 5e-10
+"""Slack for ends of iterations, which are sums of two rounded doubles."""
+
 MOST_LANES, MOST_DECODES, MOST_WAITING = 15, 9, 2
 
 
@@ -63,16 +66,20 @@ def worst_stall(view: RunView) -> Stall | None:
     beyond = np.maximum(gaps.end_s - gaps.start_s - view.summary["tbt_s"]["p50"], 0)
     cost = beyond * gaps.decodes * gaps.prefilled
     worst = int(cost.argmax())
-    return gaps.stall(worst) if cost[worst] > 0 else None
+    if cost[worst] <= 0:
+        return None
+    return Stall(float(gaps.start_s[worst]), float(gaps.end_s[worst]), int(gaps.decodes[worst]))
 
 
-def longest_gap(view: RunView, window_s: tuple[float, float]) -> Stall | None:
+def longest_gap(view: RunView, window_s: tuple[float, float], steps: Steps) -> Stall | None:
     """The longest time between tokens of decodes that touches the window, whatever its cause."""
-    gaps = _gaps(view)
-    here = (gaps.decodes > 0) & (gaps.end_s > window_s[0]) & (gaps.start_s < window_s[1])
+    ends = steps.end_s[steps.num_decodes > 0]
+    decodes = decoding_at(view, ends[:-1])
+    here = (decodes > 0) & (ends[1:] > window_s[0]) & (ends[:-1] < window_s[1])
     if not here.any():
         return None
-    return gaps.stall(int(np.where(here, gaps.end_s - gaps.start_s, -1.0).argmax()))
+    longest = int(np.where(here, np.diff(ends), -1.0).argmax())
+    return Stall(float(ends[longest]), float(ends[longest + 1]), int(decodes[longest]))
 
 
 @dataclass(frozen=True)
@@ -83,9 +90,6 @@ class _Gaps:
     end_s: Times
     decodes: Times
     prefilled: NDArray[np.bool_]
-
-    def stall(self, place: int) -> Stall:
-        return Stall(float(self.start_s[place]), float(self.end_s[place]), int(self.decodes[place]))
 
 
 def _gaps(view: RunView) -> _Gaps:
@@ -99,7 +103,8 @@ def _gaps(view: RunView) -> _Gaps:
 
 
 def decoding_at(view: RunView, times: Times) -> Times:
-    """Requests past their first token and not finished, at each of `times`."""
+    """Requests past their first token and not finished, at each of `times` (ends of iterations)."""
+    times = times + HALF_NS
     firsts = np.sort(view.requests["first_token_s"].dropna().to_numpy())
     finishes = np.sort(view.requests["finish_s"].dropna().to_numpy())
     begun = np.searchsorted(firsts, times, side="right")
@@ -128,9 +133,12 @@ def steps_in(view: RunView, window_s: tuple[float, float]) -> Steps:
     rows = view.iterations
     start = rows["start_s"].to_numpy()
     end = start + rows["duration_s"].to_numpy()
-    first, last = np.searchsorted(end, window_s[0], "right"), np.searchsorted(start, window_s[1])
-    # One row more on both sides, so that the gaps at the window's edges are whole.
-    near = rows.iloc[max(first - 1, 0) : last + 1]
+    first = int(np.searchsorted(end, window_s[0], "right"))
+    last = int(np.searchsorted(start, window_s[1], "left"))
+    # Out to the decodes before and after, so that a gap across the window's edge is whole.
+    decoding = np.flatnonzero(rows["num_decodes"].to_numpy() > 0)
+    before, after = decoding[decoding < first], decoding[decoding >= last]
+    near = rows.iloc[before[-1] if len(before) else first : after[0] + 1 if len(after) else last]
     repeats = near["repeats"].to_numpy()
     each = np.repeat(near["duration_s"].to_numpy() / repeats, repeats)
     place = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
@@ -146,23 +154,28 @@ def steps_in(view: RunView, window_s: tuple[float, float]) -> Steps:
 def lanes_in(view: RunView, window_s: tuple[float, float], steps: Steps) -> list[Lane]:
     """The requests worth showing, oldest first: some decodes, the prefills, a few that only wait."""
     chosen = _chosen(view.requests, window_s)
-    token_times = steps.end_s[steps.num_decodes > 0]
     ordered = chosen.sort_values(["scheduled_s", "arrival_s"], kind="stable")
-    return [_lane(row, token_times) for row in ordered.itertuples(index=False)]
+    columns = [name for name in Lane.__dataclass_fields__ if name != "tokens_s"]
+    lanes = []
+    for values in ordered[columns].itertuples(index=False, name=None):
+        known = dict(zip(columns, values, strict=True))
+        lanes.append(Lane(**known, tokens_s=_tokens(steps, known["first_token_s"], known["finish_s"])))
+    return lanes
 
 
-def _lane(row: object, token_times: Times) -> Lane:
-    known = {name: getattr(row, name) for name in Lane.__dataclass_fields__ if name != "tokens_s"}
-    lane = Lane(**known, tokens_s=token_times)
-    later = token_times[(token_times > lane.first_token_s) & (token_times < lane.finish_s)]
-    edges = [time for time in (lane.first_token_s, lane.finish_s) if np.isfinite(time)]
-    return Lane(**known, tokens_s=np.unique(np.concatenate([later, edges])))
+def _tokens(steps: Steps, first_token_s: float, finish_s: float) -> Times:
+    """Where the request got tokens: after its first, at the end of every step with decodes."""
+    decoded = steps.end_s[steps.num_decodes > 0]
+    later = decoded[(decoded > first_token_s + HALF_NS) & (decoded < finish_s + HALF_NS)]
+    seen = len(steps.end_s) > 0 and steps.start_s[0] <= first_token_s <= steps.end_s[-1] + HALF_NS
+    return np.append(first_token_s, later) if seen else later
 
 
 def _chosen(requests: pd.DataFrame, window_s: tuple[float, float]) -> pd.DataFrame:
     begin, end = window_s
     alive = requests[(requests["status"] != "rejected") & (requests["num_preemptions"] == 0)]
-    alive = alive.assign(scheduled_s=alive["arrival_s"] + alive["queue_s"]).fillna(
+    scheduled = (alive["arrival_s"] + alive["queue_s"]).round(9)
+    alive = alive.assign(scheduled_s=scheduled).fillna(
         {"arrival_s": np.inf, "scheduled_s": np.inf, "first_token_s": np.inf, "finish_s": np.inf}
     )
     alive = alive[(alive["arrival_s"] < end) & (alive["finish_s"] > begin)]

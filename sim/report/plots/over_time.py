@@ -65,7 +65,8 @@ def draw_throughput(views: Sequence[RunView]) -> Figure:
 def bin_edges(views: Sequence[RunView], bins: int) -> Series:
     """Edges of equal bins from 0 to the end of the longest run."""
     ends = [float((view.iterations["start_s"] + view.iterations["duration_s"]).max()) for view in views]
-    return np.linspace(0, max(ends), bins + 1)
+    # A nanosecond more, since an end is the sum of two rounded doubles.
+    return np.linspace(0, max(ends) + 1e-9, bins + 1)
 
 
 def running(view: RunView) -> Series:

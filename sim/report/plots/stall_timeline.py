@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from sim.report.plots.figure import BLUE, ORANGE, VERMILLION, new_figure
-from sim.report.plots.lanes import Lane, Steps, lanes_in, longest_gap, steps_in, telling_window
+from sim.report.plots.lanes import Lane, Stall, Steps, lanes_in, longest_gap, steps_in, telling_window
 from sim.report.tables import seconds
 from sim.report.view import RunView
 
@@ -35,7 +35,7 @@ def draw(views: Sequence[RunView], window_s: tuple[float, float] | None) -> Figu
     most = [max((getattr(s, name).max(initial=0) for s in steps), default=0) for name in _STRIP_FIELDS]
     for (upper, lower), view, its_steps in zip(panels, views, steps, strict=True):
         _draw_lanes(upper, lanes_in(view, window, its_steps), window, threshold)
-        _title(upper, view, window)
+        _title(upper, view, longest_gap(view, window, its_steps))
         _draw_strip(lower, its_steps, most)
     last = panels[-1][1]
     last.tick_params(axis="x", labelbottom=True)
@@ -89,10 +89,10 @@ def _draw_lanes(
         waits.append(((lane.arrival_s, y), (min(lane.scheduled_s, end), y)))
         prefills.append(_box(lane.scheduled_s, min(lane.first_token_s, end), y, BAR))
         lines.append(((lane.first_token_s, y), (min(lane.finish_s, end), y)))
-        near = lane.tokens_s[(lane.tokens_s >= begin - 60) & (lane.tokens_s <= end + 60)]
-        ticks += [((t, y - TICK), (t, y + TICK)) for t in near[(near >= begin) & (near <= end)]]
-        long = np.flatnonzero(np.diff(near) > threshold)
-        stalls += [_box(near[i], near[i + 1], y, BAR) for i in long.tolist()]
+        times = lane.tokens_s
+        ticks += [((t, y - TICK), (t, y + TICK)) for t in times[(times >= begin) & (times <= end)]]
+        long = np.flatnonzero(np.diff(times) > threshold)
+        stalls += [_box(times[i], times[i + 1], y, BAR) for i in long.tolist()]
     axes.add_collection(LineCollection(waits, colors="0.6", linewidths=1.0, linestyles=":"))
     axes.add_collection(LineCollection(lines, colors=BLUE, linewidths=0.7, alpha=0.6))
     axes.add_collection(
@@ -110,10 +110,9 @@ def _draw_lanes(
     axes.set_axisbelow(True)
 
 
-def _title(axes: Axes, view: RunView, window: tuple[float, float]) -> None:
+def _title(axes: Axes, view: RunView, gap: Stall | None) -> None:
     tbt = view.summary["tbt_s"]
     axes.set_title(view.name, fontsize=11, fontweight="bold", loc="left", pad=3)
-    gap = longest_gap(view, window)
     here = "" if gap is None else (
         f"longest wait for a token here: {seconds(gap.end_s - gap.start_s)}, decodes waiting: {gap.decodes}; "
     )  # fmt: skip
