@@ -245,7 +245,10 @@ def _check_status(status: int, body: str, where: str) -> None:
     elif status == 404:
         hint = "; is the URL the one that ends in /v1, is the model's name right?"
     elif status in (400, 422):
-        hint = "; it may not take token ids (--prompt-style text) or such lengths (--chunks, --prompts, --contexts)"
+        hint = (
+            "; it may not take token ids (--prompt-style text) or such lengths "
+            "(--chunks, --prompts, --contexts)"
+        )
     raise MeasureError(f"{where}: HTTP {status}: {text}{hint}")
 
 

@@ -61,10 +61,10 @@ class Measurement:
 
     @property
     def notices(self) -> list[str]:
-        """Sentences for the user: what was left out, and why."""
+        """Sentences for the user: what of the plan was left out on the way, and why."""
         repeats = self.plan.grid.repeats
         refused = [
             f"{cell}: {len(reasons)} of {repeats} repeats left out: {reasons[-1].reason}"
             for cell, reasons in self.refusals.items()
         ]
-        return [*self.plan.left_out, *refused, *([self.stopped] if self.stopped else [])]
+        return [*refused, *([self.stopped] if self.stopped else [])]

@@ -32,7 +32,7 @@ class Grid:
     """Most tokens the server puts into one iteration (vLLM: --max-num-batched-tokens)."""
     chunks: int = 3
     """A prompt this many budgets long is injected too, for chunks over cached tokens; 1: none."""
-    kv_tokens: int = 65_536
+    kv_tokens: int = 80_000
     """Batches that would hold more tokens of context than this are left out."""
     window_tokens: int = 32
     """Undisturbed tokens of every decode from which a decode iteration's time is taken."""

@@ -6,17 +6,15 @@ meta.yaml (where the numbers come from). Files are written whole or not at all.
 
 from __future__ import annotations
 
-import csv
-import io
-import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
 import yaml
 
+from sim.measure.files import csv_text, write_whole
 from sim.measure.measurement import Measurement
 from sim.measure.timeline import Sample, front_end_s
 
@@ -96,7 +94,7 @@ def meta_of(done: Measurement) -> dict[str, Any]:
         "sent": {"requests": done.meter.requests, "tokens": done.meter.tokens},
         "caps": {"requests": caps.max_requests, "tokens": caps.max_tokens, "seconds": caps.max_seconds},
         "largest_spread_over_repeats_pct": spread_pct(done.samples),
-        "notices": done.notices,
+        "notices": [*done.plan.left_out, *done.notices],
     }
 
 
@@ -105,23 +103,9 @@ def write_table(folder: Path, done: Measurement) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     samples = done.samples
     rows = rows_of(samples, done.plan.grid.repeats)
-    _write(folder / "iterations.csv", _csv(Row._fields, rows))
+    write_whole(folder / "iterations.csv", csv_text(Row._fields, rows))
     columns = (*Sample._fields[:-1], "time_us")
     values = [(*s[:-2], round(s.decode_context_tokens, 1), round(s.time_s * US_PER_S, 3)) for s in samples]
-    _write(folder / "samples.csv", _csv(columns, values))
-    _write(folder / "meta.yaml", yaml.safe_dump(meta_of(done), sort_keys=False, allow_unicode=True))
+    write_whole(folder / "samples.csv", csv_text(columns, values))
+    write_whole(folder / "meta.yaml", yaml.safe_dump(meta_of(done), sort_keys=False, allow_unicode=True))
     return len(rows)
-
-
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _write(path: Path, text: str) -> None:
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)

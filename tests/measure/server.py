@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import random
 import selectors
 from dataclasses import dataclass, field
 from typing import Any
@@ -95,15 +96,20 @@ class Engine:
     """The iteration loop: plans a batch, waits as long as it takes, hands out its tokens."""
 
     def __init__(
-        self, costs: Coefficients, token_budget: int, prefills_alone: bool, spin_s: float
+        self,
+        costs: Coefficients,
+        token_budget: int,
+        most_at_once: int,
+        prefills_alone: bool,
+        spin_s: float,
     ) -> None:
         self._costs = costs
         self._token_budget = token_budget
+        self._most_at_once = most_at_once
         self._prefills_alone = prefills_alone
         self._spin_s = spin_s
         self._jobs: list[Job] = []
         self._arrived = asyncio.Event()
-        self.iterations = 0
 
     def submit(self, job: Job) -> None:
         """Queue a request; it can be in the next iteration."""
@@ -136,8 +142,9 @@ class Engine:
             self._commit(decodes, chunks)
 
     def _plan(self) -> tuple[list[Job], list[tuple[Job, int]]]:
-        decodes = [job for job in self._jobs if job.generated]
-        prefills = [job for job in self._jobs if not job.generated]
+        running = self._jobs[: self._most_at_once]
+        decodes = [job for job in running if job.generated]
+        prefills = [job for job in running if not job.generated]
         if self._prefills_alone and prefills:
             decodes = []
         room, chunks = self._token_budget - len(decodes), []
@@ -149,7 +156,6 @@ class Engine:
         return decodes, chunks
 
     def _commit(self, decodes: list[Job], chunks: list[tuple[Job, int]]) -> None:
-        self.iterations += 1
         for job, new in chunks:
             job.prefilled += new
         for job in [*decodes, *(job for job, _ in chunks if job.prefilled == job.prompt_tokens)]:
@@ -160,32 +166,38 @@ class Engine:
 
 
 class Server:
-    """The HTTP side. `async with Server() as server` listens on loopback at `server.url`."""
+    """The HTTP side. `async with Server() as server` listens on loopback at `server.url`.
+
+    A prompt waits `front_end_s` before the engine sees it; a token is sent late by a random time of
+    mean `jitter_s`.
+    """
 
     def __init__(
         self,
         costs: Coefficients | None = None,
         *,
         token_budget: int = 512,
+        most_at_once: int = 1_000,
         front_end_s: float = 0.004,
         faults: Faults | None = None,
         models: tuple[str, ...] = ("toy-model",),
         port: int = 0,
         spin_s: float = 0.0,
+        jitter_s: float = 0.0,
     ) -> None:
+        self._jitter_s = jitter_s
+        self._random = random.Random(0)
         self.costs = costs or Coefficients()
         self.faults = faults or Faults()
         self._front_end_s = front_end_s
         self._models = models
         self._port = port
-        self._token_budget = token_budget
-        self._spin_s = spin_s
+        self._engine = Engine(self.costs, token_budget, most_at_once, self.faults.prefills_alone, spin_s)
         self.requests = 0
         self.most_output_tokens = 0
 
     async def __aenter__(self) -> Server:
-        self.engine = Engine(self.costs, self._token_budget, self.faults.prefills_alone, self._spin_s)
-        self._loop_task = asyncio.create_task(self.engine.run())
+        self._loop_task = asyncio.create_task(self._engine.run())
         self._listener = await asyncio.start_server(self._connection, "127.0.0.1", self._port)
         self.url = f"http://127.0.0.1:{self._listener.sockets[0].getsockname()[1]}/v1"
         return self
@@ -230,7 +242,7 @@ class Server:
         self.most_output_tokens = max(self.most_output_tokens, asked)
         await asyncio.sleep(self._front_end_s)
         job = Job(length, min(asked, faults.eos_after or asked))
-        self.engine.submit(job)
+        self._engine.submit(job)
         return await self._stream(job, asked, writer)
 
     async def _stream(self, job: Job, asked: int, writer: asyncio.StreamWriter) -> bool:
@@ -243,6 +255,8 @@ class Server:
             held: list[int] = []
             for number in range(1, job.output_tokens + 1):
                 held.append(await job.tokens.get())
+                if self._jitter_s:
+                    await asyncio.sleep(self._random.expovariate(1 / self._jitter_s))
                 if number == self.faults.breaks_after:
                     return False
                 last = number == job.output_tokens
@@ -253,7 +267,7 @@ class Server:
                 held.clear()
                 await writer.drain()
         finally:
-            self.engine.abort(job)
+            self._engine.abort(job)
         if self.faults.closing_event:
             _send_event(writer, {"choices": [{"text": "", "finish_reason": reason}]})
         if self.faults.usage:

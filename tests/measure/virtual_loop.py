@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-GRACE_S = 0.0002
+GRACE_S = 0.0001
 """Real time given to the kernel to deliver loopback bytes before the clock jumps."""
 
 STUCK_S = 5.0
 """Real time without an event or a timer after which a test fails rather than hangs."""
 
 
-class _JumpingSelector(selectors.DefaultSelector):
+class _JumpingSelector(selectors.SelectSelector):
     now_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[Any]:
