@@ -16,7 +16,7 @@ from sim.core.registry import POLICIES
 from sim.core.trace import Trace
 from sim.engine import EngineSettings, simulate
 
-STANDARD = ("continuous", "prefill_first", "stall_free", "static")
+STANDARD = ("continuous", "prefill_first", "stall_free", "static", "vllm_v1")
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,10 @@ def worlds(draw: st.DrawFn, policy_names: Sequence[str] = STANDARD) -> World:
     arrivals = st.integers(0, 30).map(lambda k: 5 * k) if coarse else st.integers(0, 3000)
     policy = draw(st.sampled_from(policy_names))
     params = {"max_batch_size": draw(st.integers(1, 6))}
-    if policy == "stall_free":
+    if policy in ("stall_free", "vllm_v1"):
         params["token_budget"] = draw(st.integers(1, 12))
+    if policy == "vllm_v1":
+        params["long_prefill_token_threshold"] = draw(st.sampled_from([0, 0, 1, 3]))
     if policy == "static":
         params["max_wait_s"] = draw(st.sampled_from([0.0, 4e-8]))
     return World(

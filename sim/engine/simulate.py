@@ -13,12 +13,14 @@ from sim.engine.arrivals import Arrivals
 from sim.engine.clock import Clock
 from sim.engine.decodes import Decodes, PlainDecodes
 from sim.engine.epochs import EpochDecodes
+from sim.engine.ordering import ORDERS
 from sim.engine.recorder import Recorder
 from sim.engine.replica import Replica
 from sim.engine.settings import EngineSettings
 from sim.engine.state import ReplicaState
 from sim.engine.step import Step
 from sim.engine.tokens import TokenLog
+from sim.engine.victims import VICTIMS
 from sim.engine.watchdog import watched
 from sim.kv import MEMORY_RULES, BlockLedger
 
@@ -45,6 +47,7 @@ def simulate(
         getattr(policy, "max_batch_size", None),
         int(settings.watermark * (settings.num_blocks or 0)),
         stream(settings.seed, "policy"),
+        VICTIMS.get(settings.victim),
     )
     replica = Replica(
         env, arrivals, policy, cost, settings, state, step, recorder, tokens
@@ -80,7 +83,9 @@ def _replica_state(
     pool = EpochDecodes if settings.mode == "fast" else PlainDecodes
     spread = bool(getattr(cost, "needs_context_spread", True))
     decodes: Decodes = pool(settings.block_size, recorder.gaps, tokens, spread)
-    return ReplicaState(kv, memory, decodes)
+    by_chunk = memory.grows and bool(getattr(policy, "blocks_by_chunk", False))
+    waiting = ORDERS.get(settings.ordering.name)(settings.ordering)
+    return ReplicaState(kv, memory, decodes, waiting, by_chunk)
 
 
 def _steady_window(trace: Trace, settings: EngineSettings) -> tuple[int, int]:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from sim.core.request import RequestState
 from sim.engine.decodes import Decodes
-from sim.engine.queue import WaitingQueue
+from sim.engine.queue import Queue
 from sim.kv import BlockLedger, MemoryRule
 
 
 class ReplicaState:
     """The single owner of a replica's mutable scheduling state."""
 
-    def __init__(self, kv: BlockLedger, memory: MemoryRule, decodes: Decodes) -> None:
+    def __init__(
+        self,
+        kv: BlockLedger,
+        memory: MemoryRule,
+        decodes: Decodes,
+        waiting: Queue,
+        by_chunk: bool = False,
+    ) -> None:
         self.kv = kv
         self.memory = memory
+        self.by_chunk = by_chunk
+        """A prefill takes the blocks of each chunk when it is scheduled, not all at admission."""
         self.decodes = decodes
-        self.waiting = WaitingQueue()
+        self.waiting = waiting
         self.running: dict[RequestState, None] = {}
         """In admission order: a dict keeps insertion order and removes in O(1)."""
         self.prefilling: dict[RequestState, None] = {}
@@ -23,10 +32,10 @@ class ReplicaState:
         """Finished requests whose KV and slot a request-level batch still holds."""
         self._admissions = 0
 
-    def admit(self, request: RequestState, blocks: int, cached_tokens: int, now_ns: int) -> None:
-        """Move `request` from waiting to running, with `blocks` of KV."""
+    def admit(self, request: RequestState, entries: int, cached_tokens: int, now_ns: int) -> None:
+        """Move `request` from waiting to running, with the blocks for `entries` of KV."""
         self.waiting.remove(request)
-        self.kv.hold(request, blocks)
+        self.kv.admit(request, entries)
         request.prefilled_tokens = cached_tokens
         request.admission = self._admissions
         self._admissions += 1
@@ -56,6 +65,7 @@ class ReplicaState:
     def hold_finished(self, request: RequestState) -> None:
         """`request` has all its tokens, but keeps KV and slot until its batch ends."""
         self.held.append(request)
+        self.waiting.left(request)
         if request in self.decodes:
             self.decodes.remove(request)
         self.prefilling.pop(request, None)
@@ -74,4 +84,5 @@ class ReplicaState:
                 request.blocks = self.kv.blocks_for(request.prompt_tokens + request._generated - 1)
         self.prefilling.pop(request, None)
         del self.running[request]
+        self.waiting.left(request)
         self.kv.release(request)

@@ -6,7 +6,7 @@ replica. Every verb checks first and then acts, so a refusal changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 import numpy as np
@@ -15,6 +15,7 @@ from sim.core.batch import Batch, Chunk
 from sim.core.errors import PolicyError, StalledError
 from sim.core.request import RequestState
 from sim.engine.state import ReplicaState
+from sim.engine.victims import Running
 
 NO_BUDGET = 1 << 60
 """Stands in for the tokens left where the policy has no token_budget."""
@@ -32,6 +33,7 @@ class Step:
         max_batch_size: int | None,
         watermark_blocks: int,
         rng: np.random.Generator,
+        victim: Callable[[Running], RequestState],
     ) -> None:
         self._state = state
         self.kv = state.kv
@@ -39,11 +41,13 @@ class Step:
         self.token_budget = token_budget
         self.max_batch_size = max_batch_size
         self._watermark_blocks = watermark_blocks
+        self._victim = victim
         self.begin(0)
 
     def begin(self, now_ns: int) -> None:
         """Start the decision made at `now_ns`."""
         self.now_ns = now_ns
+        self._state.waiting.begin(now_ns)
         self.budget_left = NO_BUDGET if self.token_budget is None else self.token_budget
         self.preempted = False
         self.all_decodes = False
@@ -139,8 +143,8 @@ class Step:
         state = self._state
         if request.admission is None or request not in state.running:
             raise PolicyError(f"request {request.id} is not running and cannot be preempted")
-        if self.all_decodes:
-            raise PolicyError("preempt before decode_all, not after it")
+        if self.all_decodes and request in state.decodes:
+            raise PolicyError("preempt a decode before decode_all, not after it")
         if request in self.some_decodes:
             self.budget_left += 1
             if self.some_decodes.pop(request):
@@ -203,11 +207,11 @@ class Step:
         chunk = remaining if tokens is None or tokens > remaining else tokens
         if chunk > self.budget_left or chunk <= 0:
             return self._refuse("budget")
-        blocks = kv.blocks_for(state.memory.admission_entries(request))
+        entries = state.memory.admission_entries(request)
         spare = self._watermark_blocks if state.running else 0
-        if blocks + spare > kv.free_blocks:
+        if kv.blocks_to_admit(request, entries) + spare > kv.free_blocks:
             return self._refuse("kv")
-        state.admit(request, blocks, cached, self.now_ns)
+        state.admit(request, cached + chunk if state.by_chunk else entries, cached, self.now_ns)
         self._give_chunk(request, chunk)
         return True
 
@@ -216,7 +220,21 @@ class Step:
         chunk = remaining if tokens is None or tokens > remaining else tokens
         if chunk > self.budget_left or chunk <= 0:
             return self._refuse("budget")
+        if self._state.by_chunk:
+            blocks = self.kv.blocks_for(request.prefilled_tokens + chunk) - request.blocks
+            if blocks and not self._make_room(request, blocks):
+                return False
+            self.kv.hold(request, blocks)
         self._give_chunk(request, chunk)
+        return True
+
+    def _make_room(self, request: RequestState, blocks: int) -> bool:
+        """Preempt victims until `blocks` are free; False if one of them was `request`."""
+        while self.kv.free_blocks < blocks:
+            victim = self._victim(self._state.running)
+            self.preempt(victim)
+            if victim is request:
+                return False
         return True
 
     def _give_chunk(self, request: RequestState, chunk: int) -> None:
@@ -232,11 +250,8 @@ class Step:
         state = self._state
         takes_block = state.memory.grows and state.decodes.needs_block(request)
         if takes_block:
-            while not self.kv.free_blocks:
-                victim = next(reversed(state.running))
-                self.preempt(victim)
-                if victim is request:
-                    return False
+            if not self._make_room(request, 1):
+                return False
             self.kv.take(1)
         self.some_decodes[request] = takes_block
         self.budget_left -= 1

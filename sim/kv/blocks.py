@@ -48,6 +48,14 @@ class BlockLedger:
         self.free_blocks += blocks
         self.used_blocks -= blocks
 
+    def blocks_to_admit(self, state: RequestState, entries: int) -> int:
+        """Free blocks that the waiting `state` takes if it is admitted with `entries` of KV."""
+        return -(-entries // self.block_size)
+
+    def admit(self, state: RequestState, entries: int) -> None:
+        """Give the waiting `state` the blocks for `entries` of KV."""
+        self.hold(state, -(-entries // self.block_size))
+
     def hold(self, state: RequestState, blocks: int) -> None:
         """Give `state` that many more blocks."""
         self.take(blocks)
