@@ -46,7 +46,7 @@ class GapLog:
         )
         if not len(gaps):
             return gaps, counts
-        order = np.argsort(gaps, kind="stable")
+        order = np.argsort(gaps)
         gaps, counts = gaps[order], counts[order]
         starts = np.flatnonzero(np.concatenate(([True], gaps[1:] != gaps[:-1])))
         return gaps[starts], np.add.reduceat(counts, starts)

@@ -1,15 +1,62 @@
-"""WaitingQueue: who waits, in which order; preempted requests stand in front."""
+"""WaitingQueue: who waits, and in which order; preempted requests stand in front of all.
+
+The plain queue is first come, first served. ordering.py has the others.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Protocol
 
 from sim.core.request import RequestState
 
 
+class Queue(Protocol):
+    """The waiting requests in the order in which a policy should consider them."""
+
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __iter__(self) -> Iterator[RequestState]:
+        """In order; the request just yielded may be admitted before the next is asked for."""
+        ...
+
+    def add(self, state: RequestState) -> None:
+        """A new arrival; arrivals come in (arrival, trace row) order."""
+        ...
+
+    def put_back(self, state: RequestState) -> None:
+        """A preempted request, to the front."""
+        ...
+
+    def remove(self, state: RequestState) -> None:
+        """`state` has been admitted."""
+        ...
+
+    def left(self, state: RequestState) -> None:
+        """`state`, admitted before, runs no more: finished or preempted."""
+        ...
+
+    def begin(self, now_ns: int) -> None:
+        """The decision made at `now_ns` starts."""
+        ...
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the order stays as it is until `reorders_at_ns` while nobody comes or goes."""
+        ...
+
+    @property
+    def reorders_at_ns(self) -> int | None:
+        """When time alone next changes the order; None if it never does."""
+        ...
+
+
 class WaitingQueue:
-    """First come, first served: (arrival, trace row) order, preempted ones in front of all."""
+    """First come, first served: (arrival, trace row) order."""
+
+    is_steady = True
+    reorders_at_ns = None
 
     def __init__(self) -> None:
         self._queue: deque[RequestState] = deque()
@@ -20,11 +67,7 @@ class WaitingQueue:
     def __bool__(self) -> bool:
         return bool(self._queue)
 
-    def __contains__(self, state: object) -> bool:
-        return state in self._queue
-
     def __iter__(self) -> Iterator[RequestState]:
-        """In order; the request just yielded may be removed (admitted) before the next is asked for."""
         queue = self._queue
         place = 0
         while place < len(queue):
@@ -34,16 +77,19 @@ class WaitingQueue:
                 place += 1
 
     def add(self, state: RequestState) -> None:
-        """A new arrival; arrivals come in order."""
         self._queue.append(state)
 
     def put_back(self, state: RequestState) -> None:
-        """A preempted request, to the front."""
         self._queue.appendleft(state)
 
     def remove(self, state: RequestState) -> None:
-        """Take `state` out; O(1) at the front."""
         if self._queue[0] is state:
             self._queue.popleft()
         else:
             self._queue.remove(state)
+
+    def left(self, state: RequestState) -> None:
+        pass
+
+    def begin(self, now_ns: int) -> None:
+        pass

@@ -194,6 +194,7 @@ class Replica:
             and not step.chunks
             and not step.preempted
             and not self._state.prefilling
+            and (self._state.waiting.is_steady or not self._state.waiting)
         )
 
     def _jump_ends(self, batch: Batch, now: int) -> Ends:
@@ -204,10 +205,18 @@ class Replica:
             limit = 1 + jump.fitting_iterations(
                 decodes.blocks_to_grow, len(decodes), kv.block_size, kv.free_blocks, limit - 1
             )
-        ends = jump.iteration_ends(self._cost, batch, now, limit, self._arrivals.next_ns)
+        ends = jump.iteration_ends(self._cost, batch, now, limit, self._next_change_ns())
         if grows and len(ends) > 1:
             kv.take(decodes.blocks_to_grow(1, len(ends) - 1))
         return ends
+
+    def _next_change_ns(self) -> int | None:
+        """When something other than an iteration next changes what a plan sees."""
+        arrival = self._arrivals.next_ns
+        reorder = self._state.waiting.reorders_at_ns
+        if reorder is None or arrival is None:
+            return arrival if reorder is None else reorder
+        return min(arrival, reorder)
 
     def _record_padding(self, decodes: int, repeats: int) -> None:
         step = self._step

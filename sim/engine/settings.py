@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from sim.engine.ordering import Ordering
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,12 @@ class EngineSettings:
     oracle: bool = False
     record_iterations: bool = True
     token_times: bool = False
+    ordering: Ordering = field(default_factory=Ordering)
+    """Which waiting request is next."""
+    victim: str = "last_admitted"
+    """Which running request a preemption takes: a name of victims.VICTIMS."""
+    swap_ns_per_block: int | None = None
+    """Preempt by swapping KV to host memory at this speed; None recomputes it."""
     closed_loop: int | None = None
     """Requests kept in flight, each completion releasing the next; None replays arrival times."""
     steady_window_ns: tuple[int, int] | None = None
