@@ -22,7 +22,19 @@ def load_config(
     and of a synthetic trace are completed with their defaults. Raises ConfigError (a UserError)
     that names file, line, key, value and what is allowed.
     """
-    source = Source(dict(config)) if isinstance(config, Mapping) else read_source(config)
+    return _completed(Source(dict(config)) if isinstance(config, Mapping) else read_source(config), overrides)
+
+
+def overlaid(config: Config, overrides: Mapping[str, Any]) -> Config:
+    """`config` with more overrides laid over what it was read from, checked as load_config checks.
+
+    A config that was changed since it was read is taken as it is now.
+    """
+    as_read = _completed(config.source, None) if config.source.values else None
+    return _completed(config.source if as_read == config else Source(config.to_dict()), overrides)
+
+
+def _completed(source: Source, overrides: Mapping[str, Any] | None) -> Config:
     if overrides:
         source = _drop_foreign_parameters(source.overridden(overrides), source)
     parsed = parse_config(source)

@@ -10,6 +10,7 @@ from sim.api.policies import make_policy
 from sim.api.result import Result
 from sim.config import Config
 from sim.core.errors import PolicyError
+from sim.core.record import RunRecord
 from sim.engine import simulate
 from sim.report.metrics import summarize
 from sim.report.view import view_of
@@ -30,6 +31,16 @@ def run_with(
 ) -> Result:
     """`run` over inputs that were built before, under the name `label` (default: the policy's)."""
     label = label or str(config.policy.name)
+    record, resolved, summary = measure_with(config, inputs, label=label, progress=progress)
+    view = view_of(record, name=label, config=resolved, summary=summary)
+    return Result(view, interrupted=was_interrupted(record))
+
+
+def measure_with(
+    config: Config, inputs: Inputs, *, label: str | None = None, progress: Progress | None = None
+) -> tuple[RunRecord, dict[str, Any], dict[str, Any]]:
+    """Simulate without making frames: the record, the resolved config and the summary."""
+    label = label or str(config.policy.name)
     settings = engine_settings(config, inputs, progress)
     policy = make_policy(config)
     try:
@@ -37,9 +48,12 @@ def run_with(
     except PolicyError as error:
         raise PolicyError(f"policy {label!r}: {error}") from error
     resolved = resolved_config(config, inputs)
-    summary = summarize(record, slo=resolved["slo"], provenance=provenance(config, resolved))
-    view = view_of(record, name=label, config=resolved, summary=summary)
-    return Result(view, interrupted=any(notice.startswith("interrupted") for notice in record.notices))
+    return record, resolved, summarize(record, slo=resolved["slo"], provenance=provenance(config, resolved))
+
+
+def was_interrupted(record: RunRecord) -> bool:
+    """Whether Ctrl-C ended the simulation before all was served."""
+    return any(notice.startswith("interrupted") for notice in record.notices)
 
 
 def resolved_config(config: Config, inputs: Inputs) -> dict[str, Any]:
