@@ -22,7 +22,7 @@ class EngineSettings:
     block_size: int = 16
     memory: str = "paged"
     watermark: float = 0.0
-    """Share of the blocks that an admission must leave free, unless nothing is running."""
+    """Share of the blocks that an admission under `paged` must leave free, unless nothing is running."""
     max_model_len: int | None = None
     mode: str = "fast"
     seed: int = 0

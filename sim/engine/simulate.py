@@ -45,7 +45,7 @@ def simulate(
         state,
         getattr(policy, "token_budget", None),
         getattr(policy, "max_batch_size", None),
-        int(settings.watermark * (settings.num_blocks or 0)),
+        int(settings.watermark * (settings.num_blocks or 0)) if state.memory.grows else 0,
         stream(settings.seed, "policy"),
         VICTIMS.get(settings.victim),
     )
@@ -64,7 +64,7 @@ def simulate(
             recorder.progressed(request)
     else:
         _check_ended_clean(state)
-    counters = {"policy_calls": replica.policy_calls}
+    counters = {"policy_calls": replica.policy_calls, "swapped_blocks": replica.swapped_blocks}
     record = recorder.result(kv, tokens, counters)
     record.notices = notices
     record.wall_s = time.perf_counter() - started
@@ -85,7 +85,8 @@ def _replica_state(
     decodes: Decodes = pool(settings.block_size, recorder.gaps, tokens, spread)
     by_chunk = memory.grows and bool(getattr(policy, "blocks_by_chunk", False))
     waiting = ORDERS.get(settings.ordering.name)(settings.ordering)
-    return ReplicaState(kv, memory, decodes, waiting, by_chunk)
+    swaps = settings.swap_ns_per_block is not None
+    return ReplicaState(kv, memory, decodes, waiting, by_chunk, swaps)
 
 
 def _steady_window(trace: Trace, settings: EngineSettings) -> tuple[int, int]:
