@@ -48,6 +48,7 @@ class RequestState:
         "first_scheduled_ns",
         "first_token_ns",
         "id",
+        "is_swapped",
         "num_preemptions",
         "prefill_tokens",
         "prefilled_tokens",
@@ -77,6 +78,8 @@ class RequestState:
         self.first_scheduled_ns: int | None = None
         self.first_token_ns: int | None = None
         self.num_preemptions = 0
+        self.is_swapped = False
+        """Preempted with its KV kept in host memory."""
         self.tag: object = None
         """Free for the policy's own use; the engine never reads it."""
         self._output_tokens = request.output_tokens

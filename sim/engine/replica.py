@@ -58,6 +58,8 @@ class Replica:
         self._on_arrival = getattr(policy, "on_arrival", None)
         self._on_tokens = getattr(policy, "on_tokens", None)
         self.policy_calls = 0
+        self.swapped_blocks = 0
+        """KV blocks moved to or from host memory."""
         self.in_policy = False
         """Whether the policy's code is running now (read by the watchdog)."""
 
@@ -175,13 +177,19 @@ class Replica:
         if self._jumps and self._repeats_itself():
             ends = self._jump_ends(batch, now)
         else:
-            ends = (now + self._cost.iteration_ns(batch),)
+            ends = (now + self._copy_ns() + self._cost.iteration_ns(batch),)
         self._recorder.iterations(
             now, ends, decodes, step.chunks, batch, used_blocks, len(state.waiting)
         )
         if step.is_padded:
             self._record_padding(decodes, len(ends))
         return ends
+
+    def _copy_ns(self) -> int:
+        """Time to move swapped KV, which the iteration waits for."""
+        blocks, self._state.moving_blocks = self._state.moving_blocks, 0
+        self.swapped_blocks += blocks
+        return blocks * (self._settings.swap_ns_per_block or 0)
 
     def _repeats_itself(self) -> bool:
         """Whether the plan repeats itself until a completion, an arrival or a lack of blocks.
@@ -194,6 +202,7 @@ class Replica:
             and not step.chunks
             and not step.preempted
             and not self._state.prefilling
+            and not self._state.moving_blocks
             and (self._state.waiting.is_steady or not self._state.waiting)
         )
 

@@ -18,6 +18,7 @@ class ReplicaState:
         decodes: Decodes,
         waiting: Queue,
         by_chunk: bool = False,
+        swaps: bool = False,
     ) -> None:
         self.kv = kv
         self.memory = memory
@@ -31,18 +32,28 @@ class ReplicaState:
         self.held: list[RequestState] = []
         """Finished requests whose KV and slot a request-level batch still holds."""
         self._admissions = 0
+        self._swaps = swaps
+        self.moving_blocks = 0
+        """KV blocks to be copied to or from host memory before the next iteration."""
 
     def admit(self, request: RequestState, entries: int, cached_tokens: int, now_ns: int) -> None:
         """Move `request` from waiting to running, with the blocks for `entries` of KV."""
         self.waiting.remove(request)
         self.kv.admit(request, entries)
         request.prefilled_tokens = cached_tokens
-        request.admission = self._admissions
-        self._admissions += 1
         if request.first_scheduled_ns is None:
             request.first_scheduled_ns = now_ns
-        self.running[request] = None
+        self._enter_running(request)
         self.prefilling[request] = None
+
+    def resume(self, request: RequestState, entries: int) -> None:
+        """Move a swapped `request` from waiting back to the decodes, with the blocks for `entries`."""
+        self.waiting.remove(request)
+        self.kv.hold(request, self.kv.blocks_for(entries))
+        self.moving_blocks += self.kv.blocks_for(request.context_tokens - 1)
+        request.is_swapped = False
+        self._enter_running(request)
+        self.decodes.add(request)
 
     def start_decoding(self, request: RequestState) -> None:
         """`request` has produced the token that ends its prefill."""
@@ -50,10 +61,17 @@ class ReplicaState:
         self.decodes.add(request)
 
     def evict(self, request: RequestState) -> None:
-        """Preempt by recompute: free the KV, forget the prefill, go to the front of waiting."""
+        """Preempt: free the KV and go to the front of waiting.
+
+        By swap a decode's KV is kept in host memory; else, and in a prefill, it is to be recomputed.
+        """
+        if self._swaps and request in self.decodes:
+            request.is_swapped = True
+            self.moving_blocks += self.kv.blocks_for(request.context_tokens - 1)
         self._leave(request)
-        request.prefill_tokens = request.prompt_tokens + request._generated
-        request.prefilled_tokens = 0
+        if not request.is_swapped:
+            request.prefill_tokens = request.prompt_tokens + request._generated
+            request.prefilled_tokens = 0
         request.admission = None
         request.num_preemptions += 1
         self.waiting.put_back(request)
@@ -76,6 +94,11 @@ class ReplicaState:
             self.kv.release(request)
             del self.running[request]
         self.held.clear()
+
+    def _enter_running(self, request: RequestState) -> None:
+        request.admission = self._admissions
+        self._admissions += 1
+        self.running[request] = None
 
     def _leave(self, request: RequestState) -> None:
         if request in self.decodes:

@@ -202,6 +202,8 @@ class Step:
             return self._refuse("preempted")
         if self.max_batch_size is not None and len(state.running) >= self.max_batch_size:
             return self._refuse("slots")
+        if request.is_swapped:
+            return self._resume(request)
         cached = kv.cached_tokens(request)
         remaining = request.prefill_tokens - cached
         chunk = remaining if tokens is None or tokens > remaining else tokens
@@ -213,6 +215,22 @@ class Step:
             return self._refuse("kv")
         state.admit(request, cached + chunk if state.by_chunk else entries, cached, self.now_ns)
         self._give_chunk(request, chunk)
+        return True
+
+    def _resume(self, request: RequestState) -> bool:
+        """Bring a swapped request back; it decodes in this iteration."""
+        state, kv = self._state, self.kv
+        if self.budget_left < 1:
+            return self._refuse("budget")
+        grows = state.memory.grows
+        entries = request.context_tokens if grows else state.memory.admission_entries(request)
+        spare = self._watermark_blocks if state.running else 0
+        if kv.blocks_for(entries) + spare > kv.free_blocks:
+            return self._refuse("kv")
+        state.resume(request, entries)
+        self.budget_left -= 1
+        if not self.all_decodes:
+            self.some_decodes[request] = grows and state.decodes.needs_block(request)
         return True
 
     def _continue_prefill(self, request: RequestState, tokens: int | None) -> bool:

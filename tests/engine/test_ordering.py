@@ -47,7 +47,8 @@ def test_shortest_predicted_never_knows_the_true_length_by_default() -> None:
 def test_a_noisy_prediction_depends_on_the_seed_and_the_row_alone() -> None:
     rows = [(0, 1, 1)] + [(1, 1, 10)] * 30
     orders = [
-        finish_order(rows, Ordering("shortest_predicted", prediction_noise=0.5, seed=seed)) for seed in (1, 1, 2)
+        finish_order(rows, Ordering("shortest_predicted", prediction_noise=0.5, seed=seed))
+        for seed in (1, 1, 2)
     ]
     assert orders[0] == orders[1] != orders[2]
 
