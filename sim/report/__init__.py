@@ -4,12 +4,12 @@ A `RunView` is what every table, plot and file is made from, so that a run in me
 read back look the same. Modules are imported by name (pandas and matplotlib come with them, so this
 package itself imports neither):
 
-    sim.report.metrics   summarize(record, *, slo, provenance, slo_classes={}) -> dict
+    sim.report.metrics   summarize(record, *, slo, provenance, slo_classes=None) -> dict
                          The contents of summary.json. `slo` is {ttft_s, tbt_s, tpot_s, e2e_s} in
                          seconds, missing or None where there is no such objective; `provenance` is
-                         stored as given, the trace's name, hash, notices and drops added.
-                         weighted_percentile(values, counts, percent) -> float | None
+                         stored as given, the trace's name, hash and drops added.
                          peak_concurrency(arrival_ns, finish_ns) -> int
+    sim.report.percentiles   weighted_percentile(values, counts, percent) -> float | None
     sim.report.frames    requests_frame(record), iterations_frame(record), tbt_frame(record) -> DataFrame
     sim.report.view      RunView(name, config, summary, requests, iterations, tbt)     frozen
                          view_of(record, *, name, config, summary) -> RunView
@@ -23,5 +23,6 @@ package itself imports neither):
                          distributions(views), timeline(views, window_s=None), load(views),
                          throughput(views) -> matplotlib Figure   (shows itself in a notebook)
 
-matplotlib is imported when a figure is made, not when sim.report.plots is imported.
+Plots of traces and of cost models are in trace_plots.py and cost_plots.py. matplotlib is
+imported when a figure is made, not when sim.report.plots is imported.
 """
