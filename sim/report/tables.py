@@ -176,7 +176,7 @@ def _rates(throughput: Mapping[str, float | None]) -> str:
 
 def _window(summary: Summary) -> str:
     steady = summary["steady_throughput"]
-    return f"  {steady['window_start_s']:.0f} to {steady['window_end_s']:.0f} s"
+    return f"steady {steady['window_start_s']:.0f}-{steady['window_end_s']:.0f} s"
 
 
 def _requests(summary: Summary) -> str:
