@@ -14,9 +14,16 @@ class Continuous:
     """
 
     max_batch_size: int = param(128, "requests running at once", minimum=1)
+    max_prefill_tokens: int | None = param(
+        None, "prompt tokens admitted in one iteration; a single longer prompt still goes", minimum=1
+    )
 
     def plan(self, step: Step) -> None:
         step.decode_all()
+        tokens = 0
         for request in step.waiting:
+            tokens += request.prefill_tokens
+            if self.max_prefill_tokens and step.num_prefills and tokens > self.max_prefill_tokens:
+                break
             if not step.schedule(request):
                 break

@@ -14,12 +14,20 @@ class PrefillFirst:
     """
 
     max_batch_size: int = param(128, "requests running at once", minimum=1)
+    max_prefill_tokens: int | None = param(
+        None,
+        "prompt tokens in one iteration; a single longer prompt still goes (vLLM's "
+        "max_num_batched_tokens)",
+        minimum=1,
+    )
 
     def plan(self, step: Step) -> None:
-        admitted = 0
+        tokens = 0
         for request in step.waiting:
+            tokens += request.prefill_tokens
+            if self.max_prefill_tokens and step.num_prefills and tokens > self.max_prefill_tokens:
+                break
             if not step.schedule(request):
                 break
-            admitted += 1
-        if not admitted:
+        if not step.num_prefills:
             step.decode_all()

@@ -102,6 +102,10 @@ class Step(Protocol):
     def num_running(self) -> int: ...
     @property
     def num_decoding(self) -> int: ...
+    @property
+    def num_prefills(self) -> int:
+        """Prefills scheduled so far in this step."""
+        ...
 
     def decode_all(self) -> int:
         """Schedule one token for every decode, growing KV in admission order; the number scheduled.

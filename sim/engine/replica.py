@@ -53,7 +53,7 @@ class Replica:
         self._step = step
         self._recorder = recorder
         self._tokens = tokens
-        self._jumps = settings.mode == "fast" and bool(getattr(policy, "steady", False))
+        self._jumps = settings.mode == "fast"
         self._holds_finished = bool(getattr(policy, "holds_finished", False))
         self._on_arrival = getattr(policy, "on_arrival", None)
         self._on_tokens = getattr(policy, "on_tokens", None)
@@ -199,6 +199,7 @@ class Replica:
         step = self._step
         return (
             step.all_decodes
+            and getattr(self._policy, "steady", False)
             and not step.chunks
             and not step.preempted
             and not self._state.prefilling

@@ -41,6 +41,7 @@ def simulate(
     unlimited = bool(getattr(policy, "unlimited_kv", False))
     kv = BlockLedger(None if unlimited else settings.num_blocks, settings.block_size)
     state = _replica_state(kv, policy, cost, settings, recorder, tokens)
+    notices = [*trace.notices, *_prepare(policy, trace)]
     step = Step(
         state,
         getattr(policy, "token_budget", None),
@@ -54,7 +55,6 @@ def simulate(
     )
     env.process(arrivals.process())
     env.process(replica.serve())
-    notices = list(trace.notices)
     try:
         with watched(replica, settings.policy_timeout_s):
             env.run()
@@ -69,6 +69,13 @@ def simulate(
     record.notices = notices
     record.wall_s = time.perf_counter() - started
     return record
+
+
+def _prepare(policy: Policy, trace: Trace) -> list[str]:
+    """Let a policy that must know the longest prompt adapt to it; what it says of that."""
+    prepare = getattr(policy, "prepare", None)
+    notice = None if prepare is None else prepare(int(trace.prompt_tokens.max()))
+    return [] if notice is None else [notice]
 
 
 def _replica_state(

@@ -97,6 +97,10 @@ class Step:
         return len(self._state.decodes)
 
     @property
+    def num_prefills(self) -> int:
+        return len(self.chunks)
+
+    @property
     def is_padded(self) -> bool:
         """Whether the plan computes more than it delivers."""
         return bool(self.pad_prefill_to or self.pad_decode_slots)
@@ -258,6 +262,7 @@ class Step:
     def _give_chunk(self, request: RequestState, chunk: int) -> None:
         self.chunks[request] = chunk
         self.budget_left -= chunk
+        self.kv.note_prefill(request, request.prefilled_tokens + chunk)
 
     def _decode(self, request: RequestState) -> bool:
         """One token for one decode; False if it had to give way itself."""
