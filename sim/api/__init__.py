@@ -5,7 +5,8 @@ metrics, tables, plots and files to sim/report, and everything printed to sim/cl
 
     load.py      load_config: a config checked against everything it names
     policies.py  finding a policy class, in the package or in a file of the user's
-    inputs.py    what a config describes, built: trace, cost model, KV size, settings
+    inputs.py    what a config describes, built: trace, cost model, KV size
+    settings.py  the engine's settings, and the objectives
     simulation.py  run: one simulation in memory
     result.py    Result: its metrics, frames, plots and files; load_run
     comparison.py  compare: several policies and seeds over one trace

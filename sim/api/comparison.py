@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sim.api.inputs import Progress, build_inputs
+from sim.api.inputs import build_inputs
 from sim.api.load import complete_policy
 from sim.api.policies import only_declared, policy_class
 from sim.api.result import Result
+from sim.api.settings import Progress
 from sim.api.simulation import run_with
 from sim.config import Config, Source
 from sim.config.source import show
@@ -114,8 +115,8 @@ def _variant(config: Config, spec: PolicySpec, source: Source, section: str) -> 
     cls = policy_class(source, own.get("name"), own.get("path"), section)
     written = config.source.values.get("policy") or {}
     shared = only_declared(cls, written)
-    oracle = {"oracle": config.policy.oracle}
-    policy = complete_policy(parse_policy({**oracle, **shared, **own}, source, section), source, section)
+    common = config.policy.model_dump(include=PolicyConfig.model_fields.keys() - {"name", "path"})
+    policy = complete_policy(parse_policy({**common, **shared, **own}, source, section), source, section)
     return str(spec.get("label", policy.name)), policy
 
 

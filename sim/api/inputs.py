@@ -11,15 +11,12 @@ from sim.core.errors import ConfigError, TraceError, UserError, suggestion
 from sim.core.protocols import CostModel
 from sim.core.trace import Trace
 from sim.cost import auto_num_blocks, load_cost_model, load_gpu, load_model
-from sim.engine import EngineSettings
 from sim.trace.formats import trace_formats
 from sim.trace.load import load_trace
 from sim.trace.select import limited, scaled_rate
 from sim.trace.synthetic import generate
 
 T = TypeVar("T")
-Progress = Callable[[int, int], None]
-"""Called now and then with requests finished and requests in all."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +94,9 @@ def resolve_num_blocks(config: Config) -> int | None:
         return None
     if isinstance(cache.num_blocks, int):
         return cache.num_blocks
-    model, gpu = _named(config, "model", load_model), _named(config, "gpu", load_gpu)
+    needs = ("kv_cache.num_blocks", "auto")
+    model = catalogued(config, "model", load_model, *needs)
+    gpu = catalogued(config, "gpu", load_gpu, *needs)
     try:
         return auto_num_blocks(
             model, gpu, replica.tensor_parallel, cache.gpu_memory_utilization, cache.block_size
@@ -106,34 +105,12 @@ def resolve_num_blocks(config: Config) -> int | None:
         raise config.source.error("replica", str(error)) from None
 
 
-def _named(config: Config, key: str, load: Callable[[str], T]) -> T:
-    """What `replica.<key>` names in the catalogue."""
+def catalogued(config: Config, key: str, load: Callable[[str], T], needed_by: str, value: str) -> T:
+    """What `replica.<key>` names in the catalogue, which `needed_by: value` of the config needs."""
     name = getattr(config.replica, key)
     if name is None:
-        raise config.source.error(
-            "kv_cache.num_blocks",
-            "auto needs replica.model and replica.gpu; name them, or write a number of blocks or unlimited",
-        )
+        raise config.source.error(needed_by, f"{value} needs replica.{key}")
     try:
         return load(name)
     except UserError as error:
         raise config.source.error(f"replica.{key}", str(error)) from None
-
-
-def engine_settings(config: Config, inputs: Inputs, progress: Progress | None) -> EngineSettings:
-    """The engine's settings as `config` gives them."""
-    cache, loop = config.kv_cache, config.trace.closed_loop
-    return EngineSettings(
-        num_blocks=inputs.num_blocks,
-        block_size=cache.block_size,
-        memory=cache.memory,
-        watermark=cache.watermark,
-        max_model_len=config.replica.max_model_len,
-        mode=config.engine.mode,
-        seed=config.seed,
-        oracle=config.policy.oracle,
-        record_iterations=config.engine.record_iterations,
-        token_times=config.engine.token_times,
-        closed_loop=None if loop is None else loop.concurrency,
-        progress=progress,
-    )

@@ -52,7 +52,7 @@ def complete_policy(policy: PolicyConfig, source: Source, section: str = "policy
     cls = policy_class(source, policy.name, policy.path, section)
     parameters = complete_parameters(cls, policy.parameters, source, section)
     name = policy.name or getattr(cls, "name", cls.__name__)
-    return PolicyConfig(name=name, path=policy.path, oracle=policy.oracle, **parameters)
+    return policy.updated(name=name, **parameters)
 
 
 def _complete_synthetic(synthetic: dict[str, Any], source: Source) -> dict[str, Any]:

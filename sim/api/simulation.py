@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import sim
-from sim.api.inputs import Inputs, Progress, build_inputs, engine_settings
+from sim.api.inputs import Inputs, build_inputs
 from sim.api.policies import make_policy
 from sim.api.result import Result
+from sim.api.settings import Progress, engine_settings, objectives
 from sim.config import Config
-from sim.core.errors import PolicyError
+from sim.core.errors import ConfigError, PolicyError
 from sim.core.record import RunRecord
 from sim.engine import simulate
 from sim.report.metrics import summarize
@@ -47,8 +48,13 @@ def measure_with(
         record = simulate(inputs.trace, policy, inputs.cost, settings)
     except PolicyError as error:
         raise PolicyError(f"policy {label!r}: {error}") from error
-    resolved = resolved_config(config, inputs)
-    return record, resolved, summarize(record, slo=resolved["slo"], provenance=provenance(config, resolved))
+    except ConfigError as error:
+        key, _, problem = str(error).partition(": ")
+        raise config.source.error(key, problem) from None
+    resolved = resolved_config(config, record.num_blocks)
+    slo, slo_classes = objectives(config)
+    made_from = provenance(config, resolved)
+    return record, resolved, summarize(record, slo=slo, slo_classes=slo_classes, provenance=made_from)
 
 
 def was_interrupted(record: RunRecord) -> bool:
@@ -56,9 +62,9 @@ def was_interrupted(record: RunRecord) -> bool:
     return any(notice.startswith("interrupted") for notice in record.notices)
 
 
-def resolved_config(config: Config, inputs: Inputs) -> dict[str, Any]:
+def resolved_config(config: Config, num_blocks: int | None) -> dict[str, Any]:
     """Plain values of `config`, every default written out and `auto` replaced by what it came to."""
-    blocks = "unlimited" if inputs.num_blocks is None else inputs.num_blocks
+    blocks = "unlimited" if num_blocks is None else num_blocks
     return config.updated(kv_cache=config.kv_cache.updated(num_blocks=blocks)).to_dict()
 
 

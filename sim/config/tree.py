@@ -129,10 +129,22 @@ class KVCacheConfig(Section):
     watermark: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of the blocks that an admission leaves free."""
     prefix_caching: bool = False
+    preemption: Literal["recompute", "swap"] = "recompute"
+    """What becomes of a preempted request's KV."""
+    swap_bandwidth_gb_s: PositiveFloat | None = None
+    """Speed between GPU and host memory, for swap."""
+    victim: str = "last_admitted"
+    """Which running request a preemption takes."""
+
+    @model_validator(mode="after")
+    def _swap_has_a_speed(self) -> KVCacheConfig:
+        if (self.preemption == "swap") != (self.swap_bandwidth_gb_s is not None):
+            raise PydanticCustomError("swap", "preemption: swap and swap_bandwidth_gb_s go together")
+        return self
 
 
 class PolicyConfig(Section):
-    """Which scheduler; every other key is a parameter that its class declares."""
+    """Which scheduler, and in which order it sees what waits; other keys are its class's parameters."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -141,6 +153,12 @@ class PolicyConfig(Section):
     """A Python file outside the package that defines the policy."""
     oracle: bool = False
     """Lets the policy read true output lengths; the report says so."""
+    order: str = "fcfs"
+    """Which waiting request is next."""
+    aging_s: PositiveFloat | None = None
+    """Wait after which a request goes before every younger one; null lets it wait for ever."""
+    prediction_noise: Annotated[float, Field(ge=0)] | None = None
+    """For order: shortest_predicted, the standard deviation of log(predicted / true output length)."""
 
     @model_validator(mode="after")
     def _named(self) -> PolicyConfig:
@@ -154,7 +172,7 @@ class PolicyConfig(Section):
         return dict(self.model_extra or {})
 
 
-class SLOConfig(Section):
+class ObjectivesConfig(Section):
     """Objectives of a request; one that is null is not asked for."""
 
     ttft_s: PositiveFloat | None = None
@@ -163,12 +181,20 @@ class SLOConfig(Section):
     e2e_s: PositiveFloat | None = None
 
 
+class SLOConfig(ObjectivesConfig):
+    """Objectives of every request, and of those in an SLO class of the trace instead."""
+
+    classes: dict[str, ObjectivesConfig] = {}
+
+
 class EngineConfig(Section):
     """Switches of the simulator itself; none changes a result."""
 
     mode: Literal["fast", "reference"] = "fast"
     record_iterations: bool = True
     token_times: bool = False
+    policy_timeout_s: PositiveFloat | None = 20.0
+    """Real seconds after which one call of the policy counts as a loop; null never."""
 
 
 class OutputConfig(Section):
@@ -250,6 +276,8 @@ def _locate(cls: type[Section], finding: Mapping[str, Any], source: Source, sect
 def _keys_of(section: type[Section], location: list[str]) -> list[str]:
     """The keys that the section at `location` below `section` takes."""
     for part in location:
+        if part not in section.model_fields:
+            continue  # a name of the user's in a mapping of sections, as in slo.classes.<name>
         annotation = section.model_fields[part].annotation
         options = [annotation, *get_args(annotation)]
         section = next(o for o in options if isinstance(o, type) and issubclass(o, Section))

@@ -202,13 +202,43 @@ def test_a_wrong_config_is_answered_with_line_key_value_and_what_is_allowed(
         ),
         (
             "kv_cache.num_blocks=auto",
-            "override kv_cache.num_blocks='auto': auto needs replica.model and replica.gpu; "
-            "name them, or write a number of blocks or unlimited",
+            "override kv_cache.num_blocks='auto': auto needs replica.model",
         ),
         (
             "compare.policies=[stall_free, 3]",
             "override compare.policies=['stall_free', 3]: compare.policies.1: "
             "must be a policy's name or a mapping with a name, got 3",
+        ),
+        (
+            "policy.order=fair",
+            "override policy.order='fair': unknown value 'fair': did you mean 'fair_share'? allowed: ",
+        ),
+        (
+            "policy.order=earliest_deadline",
+            "override policy.order='earliest_deadline': earliest_deadline needs slo.ttft_s",
+        ),
+        (
+            "policy.order=shortest_predicted",
+            "override policy.order='shortest_predicted': shortest_predicted without prediction_noise ",
+        ),
+        ("policy.aging_s=0", "override policy.aging_s=0: must be above 0, got 0"),
+        (
+            "kv_cache.victim=longst",
+            "override kv_cache.victim='longst': unknown value 'longst': did you mean 'longest'? allowed: ",
+        ),
+        (
+            "kv_cache.preemption=swap",
+            "config.yaml:19: kv_cache (with kv_cache.preemption='swap'): "
+            "preemption: swap and swap_bandwidth_gb_s go together",
+        ),
+        (
+            "kv_cache={preemption: swap, swap_bandwidth_gb_s: 20, num_blocks: 100}",
+            "override kv_cache={'preemption': 'swap', 'swap_bandwidth_gb_s': 20, 'num_blocks': 100}: "
+            "kv_cache.preemption: swap needs replica.model",
+        ),
+        (
+            "slo.classes={gold: {ttft: 1}}",
+            "override slo.classes={'gold': {'ttft': 1}}: slo.classes.gold.ttft: unknown key: ",
         ),
         (
             "compare.policies=[static, static]",

@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+import policies  # noqa: F401  registers the built-in ones
 import sim
+from sim.api.comparison import line_up
+from sim.api.inputs import build_inputs
+from sim.api.settings import engine_settings
 from sim.config.source import parse_value, read_source
+from sim.core.registry import POLICIES
 from tests.conftest import TINY_CONFIG
 
 
@@ -36,7 +41,8 @@ def test_override_values_are_yaml(text: str, value: object) -> None:
 def test_an_override_changes_one_key_and_leaves_the_file_alone(tiny: Path) -> None:
     before = (tiny / "config.yaml").read_text()
     config = sim.load_config("config.yaml", {"policy.token_budget": 64, "slo.ttft_s": 2})
-    assert config.policy.parameters == {"token_budget": 64, "max_batch_size": 4}
+    assert config.policy.parameters["token_budget"] == 64
+    assert config.policy.parameters["max_batch_size"] == 4
     assert config.slo.ttft_s == 2.0
     assert (tiny / "config.yaml").read_text() == before
 
@@ -119,7 +125,7 @@ def test_file_options_are_refused_for_a_synthetic_trace(tiny: Path) -> None:
         sim.load_config("config.yaml", {"trace": {"synthetic": {"num_requests": 2}, "thin": 0.5}})
 
 
-@pytest.mark.parametrize("name", ["static", "continuous", "prefill_first", "stall_free"])
+@pytest.mark.parametrize("name", list(POLICIES))
 def test_the_config_of_each_policy_has_the_same_trace_and_limits(root: Path, name: str) -> None:
     config = sim.load_config(root / "configs" / f"{name}.yaml")
     reference = sim.load_config(root / "configs" / "quickstart.yaml")
@@ -132,3 +138,33 @@ def test_the_config_of_each_policy_has_the_same_trace_and_limits(root: Path, nam
 def test_every_shipped_config_is_valid(root: Path) -> None:
     for path in sorted((root / "configs").glob("*.yaml")):
         assert sim.load_config(path).name == path.stem
+
+
+def test_order_aging_victim_and_swap_reach_the_engine(tiny: Path) -> None:
+    overrides = {
+        "policy.order": "earliest_deadline",
+        "policy.aging_s": 0.5,
+        "slo": {"ttft_s": 1.0, "classes": {"gold": {"ttft_s": 0.1}}},
+        "kv_cache": {
+            "num_blocks": 100,
+            "victim": "longest",
+            "preemption": "swap",
+            "swap_bandwidth_gb_s": 32,
+        },
+        "replica": {"model": "llama-2-7b"},
+    }
+    config = sim.load_config("config.yaml", overrides)
+    settings = engine_settings(config, build_inputs(config), None)
+    assert settings.victim == "longest"
+    assert settings.ordering.name == "earliest_deadline"
+    assert settings.ordering.aging_ns == 500_000_000
+    assert settings.ordering.ttft_slo_ns == {None: 1_000_000_000, "gold": 100_000_000}
+    # 16 tokens of 2 (K and V) * 32 layers * 4096 wide * 2 bytes, at 32 bytes a nanosecond
+    assert settings.swap_ns_per_block == 16 * 2 * 32 * 4096 * 2 // 32
+
+
+def test_compared_policies_share_order_and_oracle(tiny: Path) -> None:
+    config = sim.load_config("config.yaml", {"policy.order": "priority", "policy.oracle": True})
+    contenders = line_up(config, ["static", {"name": "continuous", "order": "fcfs"}])
+    assert [c.config.policy.order for c in contenders] == ["priority", "fcfs"]
+    assert all(c.config.policy.oracle for c in contenders)
