@@ -93,8 +93,8 @@ class CoefficientModel:
         times *= per_context
         times += base + per_sequence * num_decodes
         times *= 1000.0
-        np.rint(times, times)
-        np.maximum(times, 1.0, times)
+        np.rint(times, out=times)
+        np.maximum(times, 1.0, out=times)
         return times.astype(np.int64)
 
     def outside(self, batch: Batch, iterations: int = 1) -> int:

@@ -35,7 +35,7 @@ class Line:
         piece = bisect_right(self._knots, argument)
         return self._values[piece] + (argument - self._starts[piece]) * self._slopes[piece]
 
-    def over(self, arguments: NDArray[np.float64]) -> NDArray[np.float64]:
+    def over(self, arguments: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
         """The values at `arguments`, each equal to what `at` gives."""
         if self._arrays is None:
             parts = (self._knots, self._values, self._starts, self._slopes)

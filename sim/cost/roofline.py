@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.core.batch import Batch
+from sim.cost.attention import Work
 from sim.cost.catalogue import Gpu, ModelShape, load_gpu, load_model
 from sim.cost.collective import AllReduce
 from sim.cost.fields import check_keys, integer, mapping, number, text
@@ -85,7 +86,7 @@ class Roofline:
         flops = 2 * sequences * parameters / self.tensor_parallel / self._flops_per_us
         return max(flops, parameters * ACTIVATION_BYTES / self.tensor_parallel / self._bytes_per_us)
 
-    def fixed_us(self, tokens: int, sequences: int) -> float:
+    def fixed_us(self, tokens: float, sequences: int) -> float:
         """Everything in an iteration but attention."""
         reduces = self._all_reduce.iteration_us(self.shape, tokens)
         return self._fixed_us + self.dense_us(tokens) + self.head_us(sequences) + reduces
@@ -93,6 +94,10 @@ class Roofline:
     def prefill_attention_us(self, pairs: float, cached: float) -> float:
         """Attention of chunks with that many query-key pairs over `cached` tokens, all layers."""
         return max(pairs * self._pair_us, cached * self._kv_us)
+
+    def work(self) -> Work:
+        """The slopes of attention."""
+        return Work(self._pair_us, self.kv_token_us())
 
     def kv_token_us(self) -> float:
         """Decode attention, all layers, for every token of context."""

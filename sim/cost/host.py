@@ -1,0 +1,66 @@
+"""Host: time an iteration takes beside the GPU's kernels, added to any cost model.
+
+Owns the keys host_overhead_us and cold_start_us, which every kind accepts; both are 0 by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.core.batch import Batch
+from sim.core.protocols import CostModel
+from sim.cost.fields import check_keys, mapping, number
+
+KEYS = ("host_overhead_us", "cold_start_us")
+
+
+@dataclass(frozen=True, slots=True)
+class HostOverhead:
+    """Nanoseconds added to an iteration, and once to the first of a run."""
+
+    decode_ns: int
+    mixed_ns: int
+    cold_start_ns: int
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any], where: str) -> HostOverhead:
+        """From host_overhead_us, a number or {decode, mixed}, and cold_start_us."""
+        given = spec.get("host_overhead_us", 0)
+        if isinstance(given, Mapping):
+            inside = f"{where}: host_overhead_us"
+            parts = mapping(given, inside)
+            check_keys(parts, ("decode", "mixed"), inside)
+            decode, mixed = (number(parts, key, inside, default=0) for key in ("decode", "mixed"))
+        else:
+            decode = mixed = number({"host_overhead_us": given}, "host_overhead_us", where)
+        cold = number(spec, "cold_start_us", where, default=0)
+        return cls(round(decode * 1000), round(mixed * 1000), round(cold * 1000))
+
+
+class WithHost:
+    """A cost model with host time added. `cold_start_ns` is for the engine to add, once a run."""
+
+    def __init__(self, inner: CostModel, overhead: HostOverhead) -> None:
+        self.inner = inner
+        self.overhead = overhead
+        self.cold_start_ns = overhead.cold_start_ns
+        self.needs_context_spread = bool(getattr(inner, "needs_context_spread", True))
+
+    def iteration_ns(self, batch: Batch) -> int:
+        """The inner model's answer and the overhead of its kind of iteration."""
+        overhead = self.overhead.mixed_ns if batch.chunks else self.overhead.decode_ns
+        return self.inner.iteration_ns(batch) + overhead
+
+    def decode_run_ns(self, batch: Batch, iterations: int) -> NDArray[np.int64]:
+        """The inner model's answers and the overhead of a decode-only iteration."""
+        return self.inner.decode_run_ns(batch, iterations) + self.overhead.decode_ns
+
+    def outside(self, batch: Batch, iterations: int = 1) -> int:
+        """What the inner model says."""
+        inside = getattr(self.inner, "outside", None)
+        return 0 if inside is None else int(inside(batch, iterations))
