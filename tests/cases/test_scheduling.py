@@ -53,7 +53,7 @@ def test_s2_a_chunk_gets_what_one_decode_leaves_of_the_budget() -> None:
 
 @dataclass
 class WholePrompts:
-    """Unchunked prefills under a token budget, beside the decodes."""
+    """Somebody's policy: unchunked prefills under a token budget, beside the decodes."""
 
     token_budget: int = 100
     max_batch_size: int = 8
@@ -65,13 +65,31 @@ class WholePrompts:
                 break
 
 
-def test_s3_an_unchunkable_prompt_over_the_budget_is_a_named_error_not_an_endless_wait() -> None:
+def test_s3_an_unchunkable_prompt_over_the_budget_raises_it_with_a_notice() -> None:
+    record = run([(0, 101, 1), (0, 5, 1)], "stall_free", {"token_budget": 100, "chunked": False})
+    assert tokens(record) == [[1], [2]]
+    assert record.notices == ["token_budget raised from 100 to 101, the longest prompt: chunked is off"]
+
+
+def test_s3_under_a_policy_that_nobody_warned_it_is_a_named_error_not_an_endless_wait() -> None:
     with pytest.raises(StalledError, match="first refusal: budget"):
         run([(0, 101, 1)], WholePrompts())
 
 
-def test_s4_unchunked_prompts_that_exceed_the_budget_together_go_one_after_the_other() -> None:
-    record = run([(0, 60, 1), (0, 60, 1)], WholePrompts())
+@pytest.mark.parametrize(
+    ("policy", "params"),
+    [
+        (WholePrompts(), None),
+        ("stall_free", {"token_budget": 100, "chunked": False}),
+        ("continuous", {"max_prefill_tokens": 100}),
+        ("prefill_first", {"max_prefill_tokens": 100}),
+    ],
+    ids=["WholePrompts", "stall_free", "continuous", "prefill_first"],
+)
+def test_s4_unchunked_prompts_that_exceed_the_budget_together_go_one_after_the_other(
+    policy: Any, params: dict[str, Any] | None
+) -> None:
+    record = run([(0, 60, 1), (0, 60, 1)], policy, params)
     assert column(record, "prefill_tokens") == [60, 60]
     assert tokens(record) == [[1], [2]]
 
@@ -152,6 +170,23 @@ def test_s12_an_evicted_request_is_resumed_before_one_that_never_started() -> No
     record = run([(0, 50, 40), (0, 100, 40), (35, 1, 1)], "continuous", num_blocks=208, block_size=1)
     assert record.first_scheduled_ns[2] == 40
     assert tokens(record)[1][30] == tokens(record)[2][0] == 41
+
+
+@dataclass
+class SkipAhead(Continuous):
+    """continuous that also tries the requests behind one that does not fit."""
+
+    def plan(self, step: Step) -> None:
+        step.decode_all()
+        for request in step.waiting:
+            step.schedule(request)
+
+
+def test_s12_nobody_is_admitted_in_an_iteration_that_preempted() -> None:
+    # At t=2 the older evicts the younger, which leaves two blocks. The newcomer needs one, and still waits.
+    # (First come first served cannot show this: the victim stands in front and never fits that soon.)
+    record = run([(0, 2, 5), (0, 2, 4), (2, 1, 1)], SkipAhead(), num_blocks=6, block_size=1)
+    assert record.first_scheduled_ns[2] == 3
 
 
 class TenMsDecodesHundredMsChunks:

@@ -72,16 +72,17 @@ class World:
 
 
 def random_case(rng: np.random.Generator, *, ties: bool, memory: str) -> tuple[Requests, World]:
-    """Up to 24 requests over a cache that holds one to four of the largest.
+    """Up to 24 requests, or a few long ones, over a cache that holds one to four of the largest.
 
     With `ties`, arrivals and iteration times are multiples of ten, so that they keep meeting (and see
     `force_tie`); without, times are up to a hundred thousand times finer than the events.
     """
     grid = 10 if ties else 1
     scale = 1 if ties else int(rng.integers(1, 100_000))
-    count = int(rng.integers(1, 25))
+    few = bool(rng.random() < 0.25)  # then the engine has long runs of equal batches to jump over
+    count = int(rng.integers(1, 5 if few else 25))
     prompts = rng.integers(1, int(rng.choice([4, 20, 60])) + 1, count)
-    outputs = rng.integers(1, int(rng.choice([2, 10, 40])) + 1, count)
+    outputs = rng.integers(1, int(rng.choice([40, 150] if few else [2, 10, 40])) + 1, count)
     span = int(rng.choice([1, 20, 200])) * scale
     arrivals = np.sort(rng.integers(0, span + 1, count)) * grid
     block_size = int(rng.choice([1, 2, 4, 16]))

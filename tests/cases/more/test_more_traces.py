@@ -1,7 +1,8 @@
-"""Cases T7 to T10 of docs/cases.md, found in public reports: replaying what a trace says."""
+"""Cases T7 to T11 of docs/cases.md, found in public reports: replaying what a trace says."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,21 @@ def test_t10_prefix_hashes_that_differ_above_bit_31_stay_different(tmp_path: Pat
     lines = [f"0,16,2,{value}" for value in hashes]
     trace = load(tmp_path, *lines, header=f"{HEADER},prefix_hashes")
     assert list(trace.prefix_hashes or []) == [(value,) for value in hashes]
+
+
+def load_mooncake(folder: Path, *rows: tuple[int, list[int]]) -> Trace:
+    path = folder / "trace.jsonl"
+    objects = [{"timestamp": 0, "input_length": n, "output_length": 2, "hash_ids": ids} for n, ids in rows]
+    path.write_text("\n".join(json.dumps(row) for row in objects))
+    return load_trace(path)
+
+
+def test_t10_mooncake_block_ids_are_read_with_all_their_bits(tmp_path: Path) -> None:
+    trace = load_mooncake(tmp_path, (512, [1]), (512, [2**32 + 1]), (512, [2**63 + 1]))
+    assert list(trace.prefix_hashes or []) == [(1,), (2**32 + 1,), (2**63 + 1,)]
+
+
+def test_t11_more_block_ids_than_blocks_is_an_error_that_names_the_row(tmp_path: Path) -> None:
+    assert load_mooncake(tmp_path, (600, [0, 1])).hash_block_tokens == 512
+    with pytest.raises(TraceError, match=r"trace\.jsonl.*\b2\b.*hash_ids: 2 ids for input_length 20"):
+        load_mooncake(tmp_path, (600, [0, 1]), (20, [0, 1]))
