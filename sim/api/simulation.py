@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sim
+from sim.api.budget import with_resolved_budget
 from sim.api.inputs import Inputs, build_inputs
 from sim.api.policies import make_policy
 from sim.api.result import Result
@@ -42,6 +43,7 @@ def measure_with(
 ) -> tuple[RunRecord, dict[str, Any], dict[str, Any]]:
     """Simulate without making frames: the record, the resolved config and the summary."""
     label = label or str(config.policy.name)
+    config = with_resolved_budget(config, inputs)
     settings = engine_settings(config, inputs, progress)
     policy = make_policy(config)
     try:
