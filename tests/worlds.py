@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,7 @@ class World:
     block_size: int
     memory: str
     watermark: float
+    prefix_caching: bool = False
 
     def serve(self, mode: str = "fast", **settings: Any) -> RunRecord:
         return serve(
@@ -90,7 +92,7 @@ class World:
             block_size=self.block_size,
             memory=self.memory,
             watermark=self.watermark,
-            **settings,
+            **{"prefix_caching": self.prefix_caching, **settings},
         )
 
 
@@ -108,6 +110,25 @@ def traces(draw: st.DrawFn, arrivals: st.SearchStrategy[int]) -> Trace:
 
 
 @st.composite
+def with_prefixes(draw: st.DrawFn, trace: Trace) -> Trace:
+    """The same requests with chained hashes over the prompt, or over prompt and output.
+
+    A prompt is a path down a small tree, so that many share their beginnings; a node is a hash.
+    """
+    size = draw(st.integers(1, 4))
+    nodes: dict[tuple[int, ...], int] = {}
+    hashes = []
+    for prompt, output in zip(trace.prompt_tokens.tolist(), trace.output_tokens.tolist(), strict=True):
+        covered = draw(st.sampled_from([prompt, prompt, prompt + output, prompt // 2]))
+        turns = draw(st.lists(st.sampled_from([0, 0, 0, 1]), max_size=4))
+        path = (turns + [0] * covered)[: -(-covered // size)]
+        hashes.append(tuple(
+            nodes.setdefault(tuple(path[: k + 1]), len(nodes)) for k in range(len(path))
+        ))  # fmt: skip
+    return dataclasses.replace(trace, prefix_hashes=hashes, hash_block_tokens=size)
+
+
+@st.composite
 def worlds(draw: st.DrawFn, policy_names: Sequence[str] = STANDARD) -> World:
     """A random world; in half of them times are coarse, so that arrivals and iteration ends tie."""
     coarse = draw(st.booleans())
@@ -120,8 +141,11 @@ def worlds(draw: st.DrawFn, policy_names: Sequence[str] = STANDARD) -> World:
         params["long_prefill_token_threshold"] = draw(st.sampled_from([0, 0, 1, 3]))
     if policy == "static":
         params["max_wait_s"] = draw(st.sampled_from([0.0, 4e-8]))
+    trace = draw(traces(arrivals))
+    prefix_caching = draw(st.booleans())
     return World(
-        trace=draw(traces(arrivals)),
+        trace=draw(with_prefixes(trace)) if prefix_caching else trace,
+        prefix_caching=prefix_caching,
         policy=policy,
         params=params,
         cost=draw(COARSE_COSTS if coarse else FINE_COSTS),

@@ -75,6 +75,10 @@ class RunRecord:
     """Decode slots computed for finished or absent requests, summed over iterations."""
     used_slot_iterations: int = 0
     """Slots that delivered a token under a padding policy, summed over iterations."""
+    prefix_query_tokens: int = 0
+    """Prefill tokens looked up in the prefix cache, over all admissions, resumed ones included."""
+    prefix_hit_tokens: int = 0
+    """Those of them that were found there and not computed again."""
     counters: dict[str, int] = field(default_factory=dict)
     """Work the simulator did: events, cost_calls, policy_calls."""
     token_times: dict[int, list[int]] | None = None

@@ -150,6 +150,8 @@ class Recorder:
             padded_prefill_tokens=self._padded_prefill,
             idle_slot_iterations=self._idle_slots,
             used_slot_iterations=self._used_slots,
+            prefix_query_tokens=kv.query_tokens,
+            prefix_hit_tokens=kv.hit_tokens,
             counters=counters,
             token_times=None if tokens is None else tokens.times,
         )

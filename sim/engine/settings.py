@@ -23,6 +23,8 @@ class EngineSettings:
     memory: str = "paged"
     watermark: float = 0.0
     """Share of the blocks that an admission under `paged` must leave free, unless nothing is running."""
+    prefix_caching: bool = False
+    """Keep full blocks findable by their prefix hashes, and a preempted request's own (sim.kv.prefix)."""
     max_model_len: int | None = None
     mode: str = "fast"
     seed: int = 0

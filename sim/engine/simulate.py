@@ -22,7 +22,7 @@ from sim.engine.step import Step
 from sim.engine.tokens import TokenLog
 from sim.engine.victims import VICTIMS
 from sim.engine.watchdog import watched
-from sim.kv import MEMORY_RULES, BlockLedger
+from sim.kv import MEMORY_RULES, BlockLedger, PrefixCache
 
 
 def simulate(
@@ -38,8 +38,7 @@ def simulate(
     recorder = Recorder(trace, _steady_window(trace, settings), settings.record_iterations)
     tokens = TokenLog() if settings.token_times else None
     arrivals = Arrivals(env, trace, settings.closed_loop)
-    unlimited = bool(getattr(policy, "unlimited_kv", False))
-    kv = BlockLedger(None if unlimited else settings.num_blocks, settings.block_size)
+    kv = _kv_cache(trace, policy, settings)
     state = _replica_state(kv, policy, cost, settings, recorder, tokens)
     notices = [*trace.notices, *_prepare(policy, trace)]
     step = Step(
@@ -96,6 +95,13 @@ def _replica_state(
     return ReplicaState(kv, memory, decodes, waiting, by_chunk, swaps)
 
 
+def _kv_cache(trace: Trace, policy: Policy, settings: EngineSettings) -> BlockLedger:
+    num_blocks = None if getattr(policy, "unlimited_kv", False) else settings.num_blocks
+    if settings.prefix_caching:
+        return PrefixCache(num_blocks, settings.block_size, trace.hash_block_tokens)
+    return BlockLedger(num_blocks, settings.block_size)
+
+
 def _steady_window(trace: Trace, settings: EngineSettings) -> tuple[int, int]:
     """[start, end) of the steady window: by default the middle half of the arrival span."""
     if settings.steady_window_ns is not None:
@@ -111,3 +117,4 @@ def _check_ended_clean(state: ReplicaState) -> None:
             f"the run ended with {state.kv.used_blocks} KV blocks in use, "
             f"{len(state.running)} running and {len(state.waiting)} waiting requests"
         )
+    state.kv.check()

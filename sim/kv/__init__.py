@@ -2,5 +2,6 @@
 
 from sim.kv.blocks import BlockLedger
 from sim.kv.memory import MEMORY_RULES, MemoryRule, Paged, Reserve
+from sim.kv.prefix import PrefixCache
 
-__all__ = ["MEMORY_RULES", "BlockLedger", "MemoryRule", "Paged", "Reserve"]
+__all__ = ["MEMORY_RULES", "BlockLedger", "MemoryRule", "Paged", "PrefixCache", "Reserve"]

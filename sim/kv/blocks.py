@@ -15,7 +15,10 @@ class BlockLedger:
     `num_blocks` None is an unlimited cache, whose peak is still counted.
     """
 
-    __slots__ = ("block_size", "free_blocks", "num_blocks", "peak_blocks", "used_blocks")
+    __slots__ = (
+        "block_size", "free_blocks", "hit_tokens", "num_blocks", "peak_blocks", "query_tokens",
+        "used_blocks",
+    )  # fmt: skip
 
     def __init__(self, num_blocks: int | None, block_size: int) -> None:
         self.num_blocks = num_blocks
@@ -23,6 +26,10 @@ class BlockLedger:
         self.free_blocks = UNLIMITED_BLOCKS if num_blocks is None else num_blocks
         self.used_blocks = 0
         self.peak_blocks = 0
+        self.query_tokens = 0
+        """Prefill tokens looked up in a prefix cache, at every admission."""
+        self.hit_tokens = 0
+        """Those of them that were found."""
 
     def blocks_for(self, entries: int) -> int:
         """Blocks that hold `entries` tokens of KV."""
@@ -60,6 +67,16 @@ class BlockLedger:
         """Give `state` that many more blocks."""
         self.take(blocks)
         state.blocks += blocks
+
+    def note_prefill(self, state: RequestState, tokens: int) -> None:
+        """The iteration being planned brings the first `tokens` prefill tokens of `state` into KV."""
+
+    def check(self) -> None:
+        """Raise SimError if the counts do not add up, nobody holding any blocks."""
+        if self.num_blocks is not None and self.free_blocks + self.used_blocks != self.num_blocks:
+            raise SimError(
+                f"{self.free_blocks} free + {self.used_blocks} used KV blocks are not {self.num_blocks}"
+            )
 
     def release(self, state: RequestState) -> None:
         """Free all that `state` holds (its `blocks` brought up to date first, see DecodePool)."""

@@ -21,6 +21,7 @@ def facts(record: RunRecord) -> dict[str, object]:
         "busy": record.busy_ns,
         "peak": record.kv_peak_blocks,
         "steady": (record.steady_requests, record.steady_output_tokens),
+        "prefix": (record.prefix_query_tokens, record.prefix_hit_tokens),
         "waste": (record.padded_prefill_tokens, record.idle_slot_iterations),
     }
 
