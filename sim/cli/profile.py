@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Measure; the table is rewritten after every repeat, so Ctrl-C leaves what was finished."""
+    """Measure; the table is rewritten after every step, so Ctrl-C leaves what was finished."""
     grid = Grid(
         prompts=arguments.prompts,
         batch_sizes=arguments.batch_sizes,

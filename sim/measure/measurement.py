@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from sim.measure.errors import MeasureError
 from sim.measure.meter import Meter
 from sim.measure.plan import Caps, Plan
 from sim.measure.timeline import Refusal, Sample
+
+LEAST_DENIALS = 3
+"""Repeats that must contradict the token budget before it is called wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +53,33 @@ class Measurement:
     """Whether every step of the plan was carried out."""
 
     def refuse(self, cell: str, refusal: Refusal) -> None:
-        """Leave a repeat of `cell` out; MeasureError once all its repeats deny the token budget."""
+        """Leave a repeat of `cell` out; MeasureError once all its repeats deny the token budget.
+
+        A stall can look the same once or twice, so that fewer than three repeats never raise.
+        """
         reasons = self.refusals[cell]
         reasons.append(refusal)
-        if sum(reason.wrong_budget for reason in reasons) == self.plan.grid.repeats:
+        denials = sum(reason.wrong_budget for reason in reasons)
+        if denials >= max(LEAST_DENIALS, self.plan.grid.repeats):
             raise MeasureError(
                 f"--token-budget {self.plan.grid.token_budget}: {cell}: {refusal.reason}; give the "
                 "server's own tokens an iteration (vLLM: --max-num-batched-tokens)"
             )
 
+    def lost(self, cell: str) -> bool:
+        """Whether half of the repeats of `cell` or more were left out: it has no row then."""
+        chunks = Counter(s.prefill_cached_tokens for s in self.samples if s.cell == cell)
+        kept = max(chunks.values(), default=0)
+        return kept <= len(self.refusals.get(cell, ()))
+
     @property
     def notices(self) -> list[str]:
-        """Sentences for the user: what of the plan was left out on the way, and why."""
-        repeats = self.plan.grid.repeats
-        refused = [
-            f"{cell}: {len(reasons)} of {repeats} repeats left out: {reasons[-1].reason}"
-            for cell, reasons in self.refusals.items()
-        ]
-        return [*refused, *([self.stopped] if self.stopped else [])]
+        """Sentences for the user: which points have no row and why, and what else was left out."""
+        lost = [cell for cell in self.refusals if self.lost(cell)]
+        notices = [f"{cell}: no row: {self.refusals[cell][-1].reason}" for cell in lost]
+        disturbed = sum(len(reasons) for cell, reasons in self.refusals.items() if cell not in lost)
+        if disturbed:
+            notices.append(f"{disturbed} disturbed repeats of other points were left out (see meta.yaml)")
+        if self.stopped:
+            notices.append(self.stopped)
+        return notices

@@ -104,25 +104,30 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in order, each to be done `repeats` times (warm-up once); and what was left out."""
+    """The steps of one round, done `grid.repeats` times (warm-up once); and what was left out.
+
+    Repeats of a step are a whole round apart, so that a disturbance of some seconds spoils one repeat
+    of many points rather than every repeat of one.
+    """
 
     grid: Grid
     steps: tuple[Step, ...]
     left_out: tuple[str, ...] = field(default=())
 
-    def times(self, step: Step) -> int:
-        """How often `step` is done."""
-        return 1 if step.warmup else self.grid.repeats
+    def sequence(self) -> list[Step]:
+        """Every step as often as it is done, in order."""
+        later = [step for step in self.steps if not step.warmup]
+        return [*self.steps, *later * (self.grid.repeats - 1)]
 
     @property
     def requests(self) -> int:
         """Requests the whole plan sends."""
-        return sum(step.requests * self.times(step) for step in self.steps)
+        return sum(step.requests for step in self.sequence())
 
     @property
     def tokens(self) -> int:
         """Prompt and output tokens the whole plan asks for."""
-        return sum(step.tokens * self.times(step) for step in self.steps)
+        return sum(step.tokens for step in self.sequence())
 
 
 def split_prefill(prompt_tokens: int, num_decodes: int, token_budget: int) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ from sim.measure.prompts import PromptMaker
 from sim.measure.timeline import Refusal, Stream, decode_sample, mixed_samples, ttft_sample
 
 Progress = Callable[[Measurement], None]
-"""Called after every repeat of a step with what has been measured so far."""
+"""Called after every step with what has been measured so far."""
 
 
 async def measure_server(target: Target, plan: Plan, caps: Caps, progress: Progress) -> Measurement:
@@ -39,10 +39,9 @@ async def measure_server(target: Target, plan: Plan, caps: Caps, progress: Progr
             async with asyncio.timeout(caps.max_seconds), _awake(target.heartbeat_s):
                 await client.choose_model(target.model)
                 done.model, done.server = client.model, client.server
-                for step in plan.steps:
-                    for _ in range(plan.times(step)):
-                        await _repeat(client, prompts, step, done)
-                        progress(done)
+                for step in plan.sequence():
+                    await _carry_out(client, prompts, step, done)
+                    progress(done)
             done.complete = True
         except CapReached as cap:
             done.stopped = f"stopped early: {cap}"
@@ -67,8 +66,8 @@ async def _awake(heartbeat_s: float | None) -> AsyncIterator[None]:
             heart.cancel()
 
 
-async def _repeat(client: Client, prompts: PromptMaker, step: Step, done: Measurement) -> None:
-    """One repeat of `step`; its samples are kept unless it is a warm-up."""
+async def _carry_out(client: Client, prompts: PromptMaker, step: Step, done: Measurement) -> None:
+    """Do `step` once; its samples are kept unless it is a warm-up."""
     if isinstance(step, LoneStep):
         stream = await client.complete(prompts.make(step.prompt_tokens), 1)
         if not step.warmup:

@@ -34,43 +34,44 @@ class Row(NamedTuple):
     time_us: float
 
 
-def rows_of(samples: Iterable[Sample], repeats: int) -> list[Row]:
-    """One row a cell, in order of measurement: the median time and the mean context of its repeats.
+def rows_of(done: Measurement) -> list[Row]:
+    """One row a kind of iteration, in order of measurement: median time, mean context of its repeats.
 
-    A cell with samples of half of its `repeats` or fewer has no row. The front-end delay is taken off
+    A point of whose repeats half or more were left out has no row. The front-end delay is taken off
     the lone prompts; they have no row before it is known, and the one-token prompt, which gave it,
     never has one.
     """
-    samples = list(samples)
-    delay_s = front_end_s(samples)
-    cells: dict[str, list[Sample]] = defaultdict(list)
-    for sample in samples:
-        cells[sample.cell].append(sample)
+    delay_s = front_end_s(done.samples)
     rows = []
-    for cell in cells.values():
-        if 2 * len(cell) <= repeats:
+    for (cell, _), repeats in _by_point(done.samples).items():
+        if done.lost(cell):
             continue
-        first = cell[0]
-        time_s = median(sample.time_s for sample in cell)
+        first = repeats[0]
+        time_s = median(sample.time_s for sample in repeats)
         if first.kind == "ttft":
             if delay_s is None or first.num_prefill_tokens == 1:
                 continue
             time_s -= delay_s
-        context = round(fmean(sample.decode_context_tokens for sample in cell))
+        context = round(fmean(sample.decode_context_tokens for sample in repeats))
         rows.append(Row(*first[2:5], context, round(time_s * US_PER_S, 3)))
     return rows
 
 
 def spread_pct(samples: Iterable[Sample]) -> dict[str, float]:
-    """Largest relative range over the repeats of any cell, in percent, by kind of sample."""
-    cells: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for sample in samples:
-        cells[sample.kind, sample.cell].append(sample.time_s)
+    """Largest relative range over the repeats of any point, in percent, by kind of sample."""
     worst: dict[str, float] = {}
-    for (kind, _), times in cells.items():
+    for repeats in _by_point(samples).values():
+        kind, times = repeats[0].kind, [sample.time_s for sample in repeats]
         spread = 100 * (max(times) - min(times)) / median(times)
         worst[kind] = round(max(worst.get(kind, 0.0), spread), 2)
     return worst
+
+
+def _by_point(samples: Iterable[Sample]) -> dict[tuple[str, int], list[Sample]]:
+    points: dict[tuple[str, int], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        points[sample.cell, sample.prefill_cached_tokens].append(sample)
+    return points
 
 
 def meta_of(done: Measurement) -> dict[str, Any]:
@@ -94,6 +95,7 @@ def meta_of(done: Measurement) -> dict[str, Any]:
         "sent": {"requests": done.meter.requests, "tokens": done.meter.tokens},
         "caps": {"requests": caps.max_requests, "tokens": caps.max_tokens, "seconds": caps.max_seconds},
         "largest_spread_over_repeats_pct": spread_pct(done.samples),
+        "repeats_left_out": {cell: [r.reason for r in reasons] for cell, reasons in done.refusals.items()},
         "notices": [*done.plan.left_out, *done.notices],
     }
 
@@ -101,11 +103,13 @@ def meta_of(done: Measurement) -> dict[str, Any]:
 def write_table(folder: Path, done: Measurement) -> int:
     """Write the three files into `folder` (made if absent); the number of rows in iterations.csv."""
     folder.mkdir(parents=True, exist_ok=True)
-    samples = done.samples
-    rows = rows_of(samples, done.plan.grid.repeats)
+    rows = rows_of(done)
     write_whole(folder / "iterations.csv", csv_text(Row._fields, rows))
     columns = (*Sample._fields[:-1], "time_us")
-    values = [(*s[:-2], round(s.decode_context_tokens, 1), round(s.time_s * US_PER_S, 3)) for s in samples]
+    values = [
+        (*sample[:-2], round(sample.decode_context_tokens, 1), round(sample.time_s * US_PER_S, 3))
+        for sample in done.samples
+    ]
     write_whole(folder / "samples.csv", csv_text(columns, values))
     write_whole(folder / "meta.yaml", yaml.safe_dump(meta_of(done), sort_keys=False, allow_unicode=True))
     return len(rows)

@@ -35,7 +35,8 @@ class Sample(NamedTuple):
     """One measured iteration (or the median of a window of equal ones) in one repeat.
 
     `kind` is "decode", "mixed" (a chunk beside decodes) or "ttft" (a lone prompt, its time still
-    with the front-end delay in it). Samples of one `cell` repeat the same measurement.
+    with the front-end delay in it). Samples of one `cell` and `prefill_cached_tokens` repeat the same
+    measurement.
     """
 
     cell: str
@@ -111,7 +112,7 @@ def mixed_samples(
         time_s = median(border[place + 1] - border[place] for border in borders)
         back = len(chunks) - 1 - place
         context = sum(stream.prompt_tokens + last - back for stream, last in pairs)
-        samples.append(Sample(f"{cell} #{place}", "mixed", tokens, cached, len(streams), context, time_s))
+        samples.append(Sample(cell, "mixed", tokens, cached, len(streams), context, time_s))
     return samples
 
 

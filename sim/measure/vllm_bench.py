@@ -135,9 +135,10 @@ def _requests(bench: Mapping[str, Any], path: Path) -> tuple[list[MeasuredReques
 
 
 def _request(bench: Mapping[str, Any], path: Path, row: int, arrival_s: float) -> MeasuredRequest:
-    times_s = list(accumulate([arrival_s, bench["ttfts"][row], *bench["itls"][row]]))
-    if not all(math.isfinite(time_s) for time_s in times_s) or sorted(times_s) != times_s:
+    gaps_s = [bench["ttfts"][row], *bench["itls"][row]]
+    if not all(isinstance(gap, (int, float)) and math.isfinite(gap) and gap >= 0 for gap in gaps_s):
         raise TraceError(f"{path}: request {row}: ttfts and itls must be finite and >= 0")
+    times_s = list(accumulate([arrival_s, *gaps_s]))
     lengths = bench["input_lens"][row], bench["output_lens"][row]
     return MeasuredRequest(f"bench-{row}", arrival_s, *lengths, times_s[1], times_s[-1])
 

@@ -104,5 +104,5 @@ def test_a_closing_event_without_a_token_is_not_counted():
 def test_too_small_a_batch_limit_leaves_the_batch_out():
     """A server that runs fewer requests at once than asked for never shows the whole batch."""
     _, done = measure(TINY, token_budget=64, most_at_once=1)
-    expected = "2 decodes at 16: 1 of 1 repeats left out: its 2 requests never all decoded"
+    expected = "2 decodes at 16: no row: its 2 requests never all decoded"
     assert any(notice.startswith(expected) for notice in done.notices)

@@ -85,7 +85,7 @@ def test_the_time_cap_ends_the_measurement_and_keeps_its_rows():
     assert not done.complete
     assert done.stopped == "stopped early: --max-seconds 3 reached"
     assert 0 < server.requests < done.plan.requests
-    assert rows_of(done.samples, done.plan.grid.repeats)
+    assert rows_of(done)
 
 
 @pytest.mark.parametrize(

@@ -22,23 +22,19 @@ def quiet() -> tuple[Server, Measurement]:
     return measure()
 
 
-def rows(done: Measurement) -> list[Row]:
-    return rows_of(done.samples, done.plan.grid.repeats)
-
-
 def test_every_measured_iteration_is_within_half_a_percent(quiet):
     server, done = quiet
     assert done.complete and done.notices == []
-    errors = {row: row.time_us / true_us(server.costs, row) - 1 for row in rows(done)}
+    errors = {row: row.time_us / true_us(server.costs, row) - 1 for row in rows_of(done)}
     assert max(map(abs, errors.values())) < 0.005, errors
 
 
 def test_all_three_kinds_of_iteration_are_measured(quiet):
     _, done = quiet
-    kinds = {(row.num_prefill_tokens > 0, row.num_decodes > 0) for row in rows(done)}
+    kinds = {(row.num_prefill_tokens > 0, row.num_decodes > 0) for row in rows_of(done)}
     assert kinds == {(False, True), (True, False), (True, True)}
-    assert any(row.prefill_cached_tokens for row in rows(done))
-    assert max(row.num_prefill_tokens + row.num_decodes for row in rows(done)) == SMALL.token_budget
+    assert any(row.prefill_cached_tokens for row in rows_of(done))
+    assert max(row.num_prefill_tokens + row.num_decodes for row in rows_of(done)) == SMALL.token_budget
 
 
 def test_the_front_end_delay_is_estimated(quiet):
@@ -49,15 +45,15 @@ def test_the_front_end_delay_is_estimated(quiet):
 
 def test_the_delay_does_not_reach_the_table(quiet):
     slow_server, slow = measure(front_end_s=0.05)
-    for row in rows(slow):
+    for row in rows_of(slow):
         assert row.time_us == pytest.approx(true_us(slow_server.costs, row), rel=0.005)
 
 
 @pytest.mark.parametrize("jitter_s", [0.0, 0.0003])
 def test_a_fit_of_the_table_gives_back_prefill_and_decode_times(jitter_s):
     server, done = measure(jitter_s=jitter_s)
-    decode = fit([row for row in rows(done) if not row.num_prefill_tokens], decode_terms)
-    mixed = fit([row for row in rows(done) if row.num_prefill_tokens], mixed_terms)
+    decode = fit([row for row in rows_of(done) if not row.num_prefill_tokens], decode_terms)
+    mixed = fit([row for row in rows_of(done) if row.num_prefill_tokens], mixed_terms)
     for row in unseen():
         terms, coefficients = (mixed_terms, mixed) if row.num_prefill_tokens else (decode_terms, decode)
         predicted = float(np.dot(terms(row), coefficients))
@@ -67,13 +63,13 @@ def test_a_fit_of_the_table_gives_back_prefill_and_decode_times(jitter_s):
 def test_a_one_regime_server_is_measured_as_well():
     costs = Coefficients(mixed_base=6_000.0, mixed_per_sequence=0.0, mixed_per_context_token=0.05)
     _, done = measure(costs=costs)
-    for row in rows(done):
+    for row in rows_of(done):
         assert row.time_us == pytest.approx(true_us(costs, row), rel=0.01), row
 
 
 def test_a_server_that_prefills_alone_has_no_mixed_rows():
     _, done = measure(faults=Faults(prefills_alone=True))
-    kinds = {(row.num_prefill_tokens > 0, row.num_decodes > 0) for row in rows(done)}
+    kinds = {(row.num_prefill_tokens > 0, row.num_decodes > 0) for row in rows_of(done)}
     assert kinds == {(False, True), (True, False)}
     assert any("apart from the decodes" in notice for notice in done.notices)
 
