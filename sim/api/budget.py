@@ -1,34 +1,41 @@
-"""`token_budget: auto`: the largest budget whose worst iteration keeps the TBT objective."""
+"""`token_budget: auto` in a config, resolved to a number once the inputs are there."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import numpy as np
 
 from sim.api.inputs import Inputs
 from sim.config import Config
-from sim.core.batch import Batch, Chunk
-from sim.core.protocols import CostModel
-from sim.core.units import ns_to_seconds, seconds_to_ns
+from sim.core.units import seconds_to_ns
+from sim.engine.budget import largest_budget
 
 
-def with_budget(config: Config, inputs: Inputs) -> Config:
-    """`config` with `token_budget: auto` replaced by a number; itself where it is one already.
+def with_resolved_budget(config: Config, inputs: Inputs) -> Config:
+    """`config` with the largest budget whose worst iteration keeps slo.tbt_s in place of `auto`.
 
-    ConfigError if there is no slo.tbt_s, or no budget keeps it.
+    The worst iteration is one over the longest requests of the trace that may run, as many as have
+    slots and fit the KV cache. ConfigError without slo.tbt_s, or if no budget keeps it.
     """
-    parameters = config.policy.parameters
+    parameters, key = config.policy.parameters, "policy.token_budget"
     if parameters.get("token_budget") != "auto":
         return config
     if config.slo.tbt_s is None:
-        raise config.source.error("policy.token_budget", "auto needs slo.tbt_s")
-    worst = WorstIteration(inputs, config.kv_cache.block_size, config.replica.max_model_len, parameters)
-    budgets = range(1, worst.most_tokens + 1)
-    kept = bisect_right(budgets, seconds_to_ns(config.slo.tbt_s), key=worst.duration_ns)
-    if kept == 0:
+        raise config.source.error(key, "auto needs slo.tbt_s")
+    slots = parameters["max_batch_size"]
+    requests = np.sort(inputs.trace.prompt_tokens + inputs.trace.output_tokens)
+    if config.replica.max_model_len is not None:
+        requests = requests[requests <= config.replica.max_model_len]
+    if not len(requests):
+        raise config.source.error(key, "auto needs a request that fits replica.max_model_len")
+    held = int(requests[-slots:].sum())
+    if inputs.num_blocks is not None:
+        held = min(held, inputs.num_blocks * config.kv_cache.block_size)
+    limit_ns = seconds_to_ns(config.slo.tbt_s)
+    budget = largest_budget(inputs.cost, limit_ns, slots, int(requests[-1]), held)
+    if budget is None:
         raise config.source.error(
-            "policy.token_budget",
-            f"auto finds none that keeps slo.tbt_s {config.slo.tbt_s:g}: the worst iteration takes "
-            f"{ns_to_seconds(worst.duration_ns(1)):.3g} s with a budget of 1; "
-            "a smaller max_batch_size or max_model_len makes it shorter",
+            key,
+            f"auto found none that keeps slo.tbt_s {config.slo.tbt_s:g} with {slots} requests of up to "
+            f"{requests[-1]} tokens; lower policy.max_batch_size or raise the objective",
         )
-    return config.updated(policy=config.policy.updated(token_budget=budgets[kept - 1]))
+    return config.updated(policy=config.policy.updated(token_budget=budget))

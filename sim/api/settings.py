@@ -21,13 +21,12 @@ def engine_settings(config: Config, inputs: Inputs, progress: Progress | None) -
     """The engine's settings as `config` gives them; ConfigError for a name that is not known."""
     cache, loop = config.kv_cache, config.trace.closed_loop
     _known(config, "kv_cache.victim", cache.victim, VICTIMS)
-    if cache.prefix_caching:
-        raise config.source.error("kv_cache.prefix_caching", "must be false, got true")
     return EngineSettings(
         num_blocks=inputs.num_blocks,
         block_size=cache.block_size,
         memory=cache.memory,
         watermark=cache.watermark,
+        prefix_caching=cache.prefix_caching,
         max_model_len=config.replica.max_model_len,
         mode=config.engine.mode,
         seed=config.seed,
