@@ -16,6 +16,9 @@ from sim.config.parameters import describe_type
 from sim.config.source import show
 from sim.core.registry import POLICIES
 
+WIDTH = 100
+"""Columns of a parameter's description."""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these (default: all)")
@@ -29,9 +32,10 @@ def main(arguments: argparse.Namespace) -> int:
 
 def describe(cls: Any) -> str:
     """Name, meaning, source and a line for every parameter."""
-    lines = [cls.name, *_indented(inspect.getdoc(cls) or "")]
+    lines = [cls.name, *_indented(inspect.getdoc(cls) or ""), ""]
     if cls.source:
         lines.append(f"    source: {cls.source}")
+    lines.append("    parameters:")
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
         if field.init:
@@ -47,7 +51,8 @@ def _parameter(field: dataclasses.Field[Any], hint: Any) -> str:
     default = "required" if field.default is dataclasses.MISSING else f"default {show(field.default)}"
     limits = _limits(field.metadata)
     meaning = field.metadata.get("doc", "")
-    return f"      {field.name}: {meaning} ({describe_type(hint)}{limits}; {default})"
+    text = f"{field.name}: {meaning} ({describe_type(hint)}{limits}; {default})"
+    return textwrap.fill(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 10)
 
 
 def _limits(metadata: Mapping[str, Any]) -> str:
