@@ -20,6 +20,9 @@ MAX_WIDTH = 40
 INT64_MAX = np.iinfo(np.int64).max
 
 
+Numbers = Sequence[str | int] | NDArray[np.object_]
+
+
 class Decimals(NamedTuple):
     """A column of numbers times 10 ** places, as int64; `valid` and `exact` are per row."""
 
@@ -30,9 +33,13 @@ class Decimals(NamedTuple):
     """Whether nothing was rounded away (half to even)."""
 
 
-def read_decimals(texts: Sequence[str] | NDArray[np.object_], places: int) -> Decimals:
-    """`texts` times 10 ** places, rounded half to even; equals read_decimal on every row."""
-    column = np.asarray(texts, dtype=object)
+def read_decimals(numbers: Numbers, places: int) -> Decimals:
+    """`numbers`, texts or ints, times 10 ** places, rounded half to even; as read_decimal on every row."""
+    if set(map(type, numbers)) == {int}:
+        whole = _from_ints(numbers, places)
+        if whole is not None:
+            return whole
+    column = np.asarray(numbers, dtype=object)
     try:
         packed = column.astype("S")
     except UnicodeEncodeError:
@@ -53,6 +60,18 @@ def read_decimal(text: str, places: int) -> tuple[int, bool] | None:
         return None
     rounded = round(scaled)
     return (rounded, rounded == scaled) if abs(rounded) <= INT64_MAX else None
+
+
+def _from_ints(numbers: Numbers, places: int) -> Decimals | None:
+    """Ints need no reading; None if one of them is too large when scaled."""
+    try:
+        values = np.asarray(numbers, dtype=np.int64)
+    except OverflowError:
+        return None
+    if np.abs(values).max() > INT64_MAX // 10**places:
+        return None
+    sure = np.ones(len(values), dtype=bool)
+    return Decimals(values * 10**places, sure, sure)
 
 
 def _blank(rows: int) -> Decimals:

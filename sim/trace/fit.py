@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,12 +55,15 @@ def fit_trace(
     gaps: str = "empirical",
     lengths: str = "empirical",
     rate_bins: int = 60,
+    copula_bins: int = 20,
     table_name: str = "quantiles.csv",
 ) -> TraceFit:
     """Fit the arrivals (`gaps`: GAP_FITS), the lengths (LENGTH_FITS) and their rank correlation.
 
     The rate over time is taken in `rate_bins` equal bins (1: a constant rate); the gaps are those
-    left when that rate is divided out. `table_name` is what the spec calls its quantile table.
+    left when that rate is divided out. The dependence of prompt and output is counted in
+    `copula_bins` x `copula_bins` cells of their ranks (1: only their rank correlation is kept).
+    `table_name` is what the spec calls its quantile table.
     """
     for name, value, allowed in (("gaps", gaps, GAP_FITS), ("lengths", lengths, LENGTH_FITS)):
         if value not in allowed:
@@ -80,9 +84,21 @@ def fit_trace(
         arrivals=_arrivals(gaps, rate, curve, unit_gaps, table_name),
         prompt_tokens=_length(lengths, trace.prompt_tokens, table_name),
         output_tokens=_length(lengths, trace.output_tokens, table_name),
-        correlation=round(spearman(trace.prompt_tokens, trace.output_tokens) or 0.0, 4),
+        **_dependence(trace, copula_bins),
     )
     return TraceFit(spec, table)
+
+
+def _dependence(trace: Trace, bins: int) -> dict[str, Any]:
+    """The spec's copula or correlation."""
+    if bins <= 1:
+        return {"correlation": round(spearman(trace.prompt_tokens, trace.output_tokens) or 0.0, 4)}
+    places = [
+        np.argsort(np.argsort(tokens, kind="stable")) * bins // len(trace)
+        for tokens in (trace.prompt_tokens, trace.output_tokens)
+    ]
+    counts = np.bincount(places[0] * bins + places[1], minlength=bins * bins).reshape(bins, bins)
+    return {"copula": tuple(tuple(map(float, row)) for row in counts.tolist())}
 
 
 def _rate(arrival_ns: NDArray[np.int64], bins: int) -> tuple[float, Curve | None, Floats]:

@@ -32,6 +32,9 @@ def goodness_of_fit(real: Trace, model: Trace) -> list[Fitness]:
     rows: list[Fitness] = []
     rows += _distribution("prompt_tokens", real.prompt_tokens, model.prompt_tokens)
     rows += _distribution("output_tokens", real.output_tokens, model.output_tokens)
+    rows += _distribution(
+        "prompt+output", real.prompt_tokens + real.output_tokens, model.prompt_tokens + model.output_tokens
+    )
     rows += _distribution("gap_s", np.diff(real.arrival_ns) / NS_PER_S, np.diff(model.arrival_ns) / NS_PER_S)
     rows.append(Fitness("requests_per_s", _rate(real), _rate(model)))
     rows.append(Fitness("gap CV", gap_cv(real.arrival_ns), gap_cv(model.arrival_ns)))

@@ -7,6 +7,7 @@ uniforms (a Gaussian copula) gives correlated prompts and outputs whatever their
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import NormalDist
 
@@ -50,14 +51,16 @@ def draw_lengths(
 
 
 def _rounded(values: Floats, low: int, high: int | None) -> Tokens:
-    return np.clip(np.rint(values), low, high if high is not None else 2**53).astype(np.int64)
+    rounded: Tokens = np.clip(np.rint(values), low, high if high is not None else 2**53).astype(np.int64)
+    return rounded
 
 
 def _zipf(length: ZipfLength, uniform: Floats) -> Tokens:
-    ranks = np.arange(length.min, length.max + 1, dtype=np.int64)
+    ranks: Tokens = np.arange(length.min, length.max + 1, dtype=np.int64)
     cumulative = np.cumsum(ranks.astype(np.float64) ** -length.exponent)
     places = np.searchsorted(cumulative, uniform * cumulative[-1], side="right")
-    return ranks[np.minimum(places, len(ranks) - 1)]
+    tokens: Tokens = length.min + np.minimum(places, len(ranks) - 1).astype(np.int64)
+    return tokens
 
 
 def _mixture(length: MixtureLength, uniform: Floats, column: str, base_dir: Path | None) -> Tokens:
@@ -83,6 +86,17 @@ def normal_cdf(values: Floats) -> Floats:
     """The standard normal's distribution function."""
     scaled = (-values / math.sqrt(2)).tolist()
     return np.fromiter(map(math.erfc, scaled), np.float64, len(scaled)) / 2
+
+
+def copula_uniforms(
+    rng: np.random.Generator, count: int, weights: Sequence[Sequence[float]]
+) -> tuple[Floats, Floats]:
+    """Two columns of uniforms by a checkerboard copula: a cell by its weight, anywhere within it."""
+    cells = np.asarray(weights, dtype=np.float64)
+    chosen = rng.choice(cells.size, count, p=cells.ravel() / cells.sum())
+    within = rng.random((2, count))
+    rows, columns = cells.shape
+    return (chosen // columns + within[0]) / rows, (chosen % columns + within[1]) / columns
 
 
 def correlated_uniforms(

@@ -390,6 +390,12 @@ class SyntheticSpec:
     correlation: float = param(
         0.0, "rank correlation (Spearman) of the two, by a Gaussian copula", minimum=-1.0, maximum=1.0
     )
+    copula: tuple[tuple[float, ...], ...] | None = param(
+        None,
+        "measured dependence instead: weights by rank of prompt (rows, short to long) and of output "
+        "(columns), in bins of equal probability",
+        minimum=0.0,
+    )
     max_total_tokens: int | None = param(
         None, "most prompt plus output: output, then prompt, is cut to it; a session ends", minimum=2
     )
@@ -406,8 +412,22 @@ class SyntheticSpec:
         _check(self)
         if self.num_requests is None and self.duration_s is None:
             raise ConfigError("give num_requests or duration_s")
+        if self.copula is not None:
+            _check_copula(self.copula, self.correlation)
         for name in ("clients", "slo_classes", "priorities"):
             _check_shares(name, getattr(self, name))
+
+
+def _check_copula(copula: tuple[tuple[float, ...], ...], correlation: float) -> None:
+    if correlation:
+        raise ConfigError("give either correlation or copula")
+    if len({len(row) for row in copula}) != 1 or not copula[0]:
+        raise ConfigError("copula: the rows must be of one length, at least 1")
+    for row in copula:
+        for weight in row:
+            _check_number("copula", weight, 0.0, None)
+    if not sum(map(sum, copula)) > 0:
+        raise ConfigError("copula: at least one weight must be above 0")
 
 
 def _check_shares(name: str, shares: Mapping[Any, float] | None) -> None:

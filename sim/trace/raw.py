@@ -7,7 +7,6 @@ sim/trace/select.py. Nothing is lost silently: rows left out are counted by reas
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.core.errors import TraceError
-from sim.trace.decimals import read_decimals
+from sim.trace.decimals import Numbers, read_decimals
 
-Texts = Sequence[str] | NDArray[np.object_]
 Lines = NDArray[np.int64]
 
 
@@ -72,22 +70,22 @@ class RawTrace:
         """Raise TraceError naming the file and the line."""
         raise TraceError(f"{self.path}: line {line}: {message}")
 
-    def tokens(self, name: str, texts: Texts, lines: Lines, minimum: int = 1) -> NDArray[np.int64]:
+    def tokens(self, name: str, numbers: Numbers, lines: Lines, minimum: int = 1) -> NDArray[np.int64]:
         """A column of token counts; TraceError at the first that is no integer >= `minimum`."""
-        read = read_decimals(texts, 0)
+        read = read_decimals(numbers, 0)
         bad = ~(read.valid & read.exact) | (read.values < minimum)
         if bad.any():
             row = int(np.argmax(bad))
-            self.fail(int(lines[row]), f"{name}: {_shown(texts[row])}; expected an integer >= {minimum}")
+            self.fail(int(lines[row]), f"{name}: {_shown(numbers[row])}; expected an integer >= {minimum}")
         return read.values
 
-    def times(self, name: str, texts: Texts, lines: Lines, places: int) -> NDArray[np.int64]:
+    def times(self, name: str, numbers: Numbers, lines: Lines, places: int) -> NDArray[np.int64]:
         """A column of times as integer ns; `places` is 9 for seconds, 6 for ms, 3 for us, 0 for ns."""
-        read = read_decimals(texts, places)
+        read = read_decimals(numbers, places)
         if not read.valid.all():
             row = int(np.argmin(read.valid))
             unit = {9: "seconds", 6: "milliseconds", 3: "microseconds", 0: "nanoseconds"}[places]
-            self.fail(int(lines[row]), f"{name}: {_shown(texts[row])}; expected a finite number of {unit}")
+            self.fail(int(lines[row]), f"{name}: {_shown(numbers[row])}; expected a finite number of {unit}")
         return read.values
 
 

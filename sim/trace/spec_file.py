@@ -10,20 +10,28 @@ from sim.trace.fit import TraceFit
 from sim.trace.options import SyntheticSpec
 from sim.trace.parse import spec_to_mapping
 from sim.trace.quantiles import Floats
-from sim.trace.write import write_text
+from sim.trace.write import write_bytes
 
 
-def write_fit(fit: TraceFit, path: Path, table_path: Path, comments: list[str]) -> None:
-    """Write both files; `comments` go to the top of each (source, licence, command)."""
-    write_text(table_path, _commented(comments) + _table_text(fit.table))
-    write_text(path, _commented(comments) + spec_text(fit.spec))
+def write_fit(fit: TraceFit, path: Path, table_path: Path, comments: list[str]) -> list[Path]:
+    """Write the spec, and the table if the spec uses it; the paths written.
+
+    `comments` go to the top of each (source, licence, command).
+    """
+    text = spec_text(fit.spec)
+    write_bytes(path, (_commented(comments) + text).encode())
+    if table_path.name not in text:
+        return [path]
+    write_bytes(table_path, (_commented(comments) + _table_text(fit.table)).encode())
+    return [path, table_path]
 
 
 def spec_text(spec: SyntheticSpec) -> str:
     """The spec as YAML, what is at its default left out."""
     import yaml
 
-    return yaml.safe_dump(_sparse(spec), sort_keys=False, default_flow_style=None, width=100)
+    text: str = yaml.safe_dump(_sparse(spec), sort_keys=False, default_flow_style=None, width=120)
+    return text
 
 
 def _sparse(spec: Any) -> dict[str, Any]:
@@ -34,8 +42,15 @@ def _sparse(spec: Any) -> dict[str, Any]:
         current = getattr(spec, key, None)
         if key in defaults and current == defaults[key]:
             continue
-        kept[key] = _sparse(current) if dataclasses.is_dataclass(current) else value
+        kept[key] = _sparse(current) if dataclasses.is_dataclass(current) else _short(value)
     return kept
+
+
+def _short(value: Any) -> Any:
+    """Whole numbers without their decimals, in lists too."""
+    if isinstance(value, list):
+        return [_short(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _commented(lines: list[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sim.trace.formats import TraceFormat
-from sim.trace.json_rows import read_object_chunks, texts_of
+from sim.trace.json_rows import numbers_of, read_object_chunks
 from sim.trace.raw import Lines, RawTrace
 from sim.trace.source import TraceSource
 
@@ -50,7 +50,7 @@ def read(source: TraceSource, raw: RawTrace) -> None:
     for lines, objects in read_object_chunks(source, raw, lambda: raw.full):
         turns = list(_turns(raw, lines, objects))
         turn_lines = np.array([turn["line"] for turn in turns], dtype=np.int64)
-        prompts = raw.tokens("input_toks", texts_of(raw, turns, "input_toks", turn_lines), turn_lines)
+        prompts = raw.tokens("input_toks", numbers_of(raw, turns, "input_toks", turn_lines), turn_lines)
         _check_ids(raw, turns, prompts.tolist())
         hashed = hashed or (not raw.rows and any(turn.get("input_tok_ids") for turn in turns))
         chained = "think_ns" in raw.columns or (not raw.rows and any(turn["session"] for turn in turns))
@@ -60,7 +60,7 @@ def read(source: TraceSource, raw: RawTrace) -> None:
             arrival_ns=_arrivals(raw, turns, turn_lines, think_ns.tolist()),
             prompt_tokens=prompts,
             output_tokens=raw.tokens(
-                "output_toks", texts_of(raw, turns, "output_toks", turn_lines), turn_lines
+                "output_toks", numbers_of(raw, turns, "output_toks", turn_lines), turn_lines
             ),
             session=[turn["session"] for turn in turns] if chained else None,
             think_ns=think_ns if chained else None,
@@ -92,7 +92,7 @@ def _arrivals(raw: RawTrace, turns: list[dict[str, Any]], lines: Lines, think_ns
     """A later turn nominally arrives a think time after the one before it."""
     first = [turn for turn in turns if turn.get("arrival_time_ns", "") is not None]
     places = [row for row, turn in enumerate(turns) if turn.get("arrival_time_ns", "") is not None]
-    texts = texts_of(raw, first, "arrival_time_ns", lines[places])
+    texts = numbers_of(raw, first, "arrival_time_ns", lines[places])
     known = dict(zip(places, raw.times("arrival_time_ns", texts, lines[places], 0).tolist(), strict=True))
     arrivals = np.zeros(len(turns), dtype=np.int64)
     for row in range(len(turns)):

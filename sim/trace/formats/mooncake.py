@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.trace.formats import TraceFormat
-from sim.trace.json_rows import read_object_chunks, texts_of
+from sim.trace.json_rows import numbers_of, read_object_chunks
 from sim.trace.raw import Lines, RawTrace
 from sim.trace.source import TraceSource
 
@@ -35,13 +35,13 @@ def read_hashed(source: TraceSource, raw: RawTrace, *, places: int, block_tokens
     """
     raw.hash_block_tokens = block_tokens
     for lines, objects in read_object_chunks(source, raw, lambda: raw.full):
-        prompts = raw.tokens("input_length", texts_of(raw, objects, "input_length", lines), lines)
-        outputs = raw.tokens("output_length", texts_of(raw, objects, "output_length", lines), lines, 0)
+        prompts = raw.tokens("input_length", numbers_of(raw, objects, "input_length", lines), lines)
+        outputs = raw.tokens("output_length", numbers_of(raw, objects, "output_length", lines), lines, 0)
         raw.drop("no output tokens", int((outputs == 0).sum()))
         raw.add(
             keep=outputs > 0,
             line=lines,
-            arrival_ns=raw.times("timestamp", texts_of(raw, objects, "timestamp", lines), lines, places),
+            arrival_ns=raw.times("timestamp", numbers_of(raw, objects, "timestamp", lines), lines, places),
             prompt_tokens=prompts,
             output_tokens=outputs,
             prefix_hashes=_hashes(raw, objects, prompts, lines),
