@@ -80,6 +80,7 @@ class World:
     memory: str
     watermark: float
     prefix_caching: bool = False
+    async_scheduling: bool = False
 
     def serve(self, mode: str = "fast", **settings: Any) -> RunRecord:
         return serve(
@@ -92,7 +93,11 @@ class World:
             block_size=self.block_size,
             memory=self.memory,
             watermark=self.watermark,
-            **{"prefix_caching": self.prefix_caching, **settings},
+            **{
+                "prefix_caching": self.prefix_caching,
+                "async_scheduling": self.async_scheduling,
+                **settings,
+            },
         )
 
 
@@ -146,6 +151,7 @@ def worlds(draw: st.DrawFn, policy_names: Sequence[str] = STANDARD) -> World:
     return World(
         trace=draw(with_prefixes(trace)) if prefix_caching else trace,
         prefix_caching=prefix_caching,
+        async_scheduling=draw(st.sampled_from([False, False, True])),
         policy=policy,
         params=params,
         cost=draw(COARSE_COSTS if coarse else FINE_COSTS),

@@ -71,11 +71,22 @@ class Arrivals:
             return self._later[0][0]
         return self._next_ns
 
-    def take(self) -> list[Request]:
-        """The requests that have arrived and were not taken yet, in (arrival, trace row) order."""
+    @property
+    def any_to_take(self) -> bool:
+        """Whether a request has arrived and was not taken yet."""
+        return bool(self._inbox)
+
+    def take(self, until_ns: int | None = None) -> list[Request]:
+        """The requests that have arrived and were not taken yet, in (arrival, trace row) order.
+
+        `until_ns` leaves those that arrived after it for later.
+        """
         if not self._inbox:
             return []
         taken, self._inbox = self._inbox, []
+        if until_ns is not None:
+            self._inbox = [request for request in taken if request.arrival_ns > until_ns]
+            taken = [request for request in taken if request.arrival_ns <= until_ns]
         if len(taken) > 1:
             taken.sort(key=_arrival_order)
         return taken

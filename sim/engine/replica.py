@@ -57,6 +57,10 @@ class Replica:
         self._holds_finished = bool(getattr(policy, "holds_finished", False))
         self._on_arrival = getattr(policy, "on_arrival", None)
         self._on_tokens = getattr(policy, "on_tokens", None)
+        self._known_ns: int | None = None
+        """Async scheduling: when the iteration that just ended began, None if the pipeline is dry."""
+        self._is_behind = False
+        """Whether the plan was made without something that is known by now."""
         self.policy_calls = 0
         self.swapped_blocks = 0
         """KV blocks moved to or from host memory."""
@@ -67,8 +71,7 @@ class Replica:
         """The SimPy process: until every request has left."""
         env = self._env
         while self._work_remains():
-            self._admit_arrivals()
-            if not self._plan():
+            if not self._decide():
                 yield self._until_something_happens()
                 continue
             ends_ns = self._iteration_ends()
@@ -83,9 +86,34 @@ class Replica:
         state = self._state
         return bool(state.running or state.waiting or not self._arrivals.exhausted)
 
-    def _admit_arrivals(self) -> None:
+    def _decide(self) -> bool:
+        """Admit what arrived and plan the next iteration; False if there is nothing to do now."""
+        if self._known_ns is not None:
+            if self._decide_ahead(self._known_ns):
+                return True
+            self._known_ns = None
+        self._admit_arrivals()
+        return self._plan()
+
+    def _decide_ahead(self, known_ns: int) -> bool:
+        """Decide as of `known_ns`, as async scheduling does while the iteration that just ended ran.
+
+        Only what had arrived by then is seen; a request that finished just now is not scheduled
+        again (its last token could be foreseen), but its slot and blocks are still taken. A plan that
+        comes out empty is made again with all that is known: the pipeline ran dry.
+        Source: vLLM's AsyncScheduler and EngineCore.step_with_batch_queue.
+        """
+        state = self._state
+        self._admit_arrivals(known_ns)
+        self._is_behind = bool(state.leaving) or self._arrivals.any_to_take
+        planned = (len(state.running) > len(state.leaving) or bool(state.waiting)) and self._ask_once()
+        for request in list(state.leaving):
+            state.release_leaving(request)
+        return planned
+
+    def _admit_arrivals(self, until_ns: int | None = None) -> None:
         # A rejection may release the next request at once, hence the loop.
-        while arrived := self._arrivals.take():
+        while arrived := self._arrivals.take(until_ns):
             for request in arrived:
                 self._admit_arrival(RequestState(request, self._settings.oracle))
 
@@ -117,22 +145,29 @@ class Replica:
     def _plan(self) -> bool:
         """Let the policy decide; False if it decided to do nothing now."""
         state, step = self._state, self._step
+        self._is_behind = False
         if not (state.running or state.waiting):
             step.begin(self._env.now)
             return False
         # A step that only preempted has freed blocks: the next one may admit.
         for _ in range(len(state.running) + 1):
-            step.begin(self._env.now)
-            self.policy_calls += 1
-            self._ask_policy(self._policy.plan, step)
-            if not step.is_empty:
-                step.finish_planning()
+            if self._ask_once():
                 return True
             if not step.preempted:
                 break
         if step.wake_ns is None or step.wake_ns <= self._env.now:
             raise StalledError(self._stall_message())
         return False
+
+    def _ask_once(self) -> bool:
+        step = self._step
+        step.begin(self._env.now)
+        self.policy_calls += 1
+        self._ask_policy(self._policy.plan, step)
+        if step.is_empty:
+            return False
+        step.finish_planning()
+        return True
 
     def _ask_policy(self, method: Callable[[T], None], argument: T) -> None:
         """Call the policy; whatever goes wrong in it is reported with the iteration's number."""
@@ -183,6 +218,8 @@ class Replica:
         )
         if step.is_padded:
             self._record_padding(decodes, len(ends))
+        if self._settings.async_scheduling:
+            self._known_ns = now if isinstance(ends, tuple) else int(ends[-2])
         return ends
 
     def _copy_ns(self) -> int:
@@ -202,6 +239,7 @@ class Replica:
             and getattr(self._policy, "steady", False)
             and not step.chunks
             and not step.preempted
+            and not self._is_behind
             and not self._state.prefilling
             and not self._state.moving_blocks
             and (self._state.waiting.is_steady or not self._state.waiting)
@@ -280,6 +318,8 @@ class Replica:
     def _finish(self, request: RequestState, end_ns: int) -> None:
         if self._holds_finished:
             self._state.hold_finished(request)
+        elif self._settings.async_scheduling:
+            self._state.finish_late(request)
         else:
             self._state.finish(request)
         self._recorder.finished(request, end_ns)

@@ -37,6 +37,8 @@ class EngineSettings:
     """Which running request a preemption takes: a name of victims.VICTIMS."""
     swap_ns_per_block: int | None = None
     """Preempt by swapping KV to host memory at this speed; None recomputes it."""
+    async_scheduling: bool = False
+    """Plan each iteration while the one before runs: arrivals and freed slots and blocks count one late."""
     closed_loop: int | None = None
     """Requests kept in flight, each completion releasing the next; None replays arrival times."""
     steady_window_ns: tuple[int, int] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from sim.core.errors import SimError
+from sim.core.errors import ConfigError, SimError
 from sim.core.protocols import CostModel, Policy
 from sim.core.record import RunRecord
 from sim.core.rng import stream
@@ -31,8 +31,10 @@ def simulate(
     """Serve `trace` to its end and return what happened.
 
     Raises PolicyError (naming the iteration) if the policy breaks a rule, StalledError if it makes
-    no progress. A KeyboardInterrupt returns the run so far, with a notice that says so.
+    no progress, ConfigError if policy and settings exclude each other. A KeyboardInterrupt returns
+    the run so far, with a notice that says so.
     """
+    _check_plans_ahead(policy, settings)
     started = time.perf_counter()
     env = Clock()
     recorder = Recorder(trace, _steady_window(trace, settings), settings.record_iterations)
@@ -68,6 +70,15 @@ def simulate(
     record.notices = notices
     record.wall_s = time.perf_counter() - started
     return record
+
+
+def _check_plans_ahead(policy: Policy, settings: EngineSettings) -> None:
+    if settings.async_scheduling and hasattr(policy, "on_tokens"):
+        name = getattr(policy, "name", type(policy).__name__)
+        raise ConfigError(
+            f"engine.async_scheduling: true is not possible with policy {name!r}, which reads the "
+            "tokens of each iteration before it plans the next"
+        )
 
 
 def _prepare(policy: Policy, trace: Trace) -> list[str]:

@@ -31,6 +31,8 @@ class ReplicaState:
         self.prefilling: dict[RequestState, None] = {}
         self.held: list[RequestState] = []
         """Finished requests whose KV and slot a request-level batch still holds."""
+        self.leaving: dict[RequestState, None] = {}
+        """Finished requests whose KV and slot one more decision still counts (async scheduling)."""
         self._admissions = 0
         self._swaps = swaps
         self.moving_blocks = 0
@@ -83,17 +85,23 @@ class ReplicaState:
     def hold_finished(self, request: RequestState) -> None:
         """`request` has all its tokens, but keeps KV and slot until its batch ends."""
         self.held.append(request)
-        self.waiting.left(request)
-        if request in self.decodes:
-            self.decodes.remove(request)
-        self.prefilling.pop(request, None)
+        self._stop(request)
 
     def release_held(self) -> None:
         """Free what the finished requests of an ended batch held."""
         for request in self.held:
-            self.kv.release(request)
-            del self.running[request]
+            self._release(request)
         self.held.clear()
+
+    def finish_late(self, request: RequestState) -> None:
+        """`request` has all its tokens, but the decision being made does not know that yet."""
+        self.leaving[request] = None
+        self._stop(request)
+
+    def release_leaving(self, request: RequestState) -> None:
+        """Free what a request that finished late held."""
+        del self.leaving[request]
+        self._release(request)
 
     def _enter_running(self, request: RequestState) -> None:
         request.admission = self._admissions
@@ -101,11 +109,18 @@ class ReplicaState:
         self.running[request] = None
 
     def _leave(self, request: RequestState) -> None:
+        self._stop(request)
+        self._release(request)
+
+    def _stop(self, request: RequestState) -> None:
+        """`request` computes no more; its fields are up to date afterwards."""
         if request in self.decodes:
             self.decodes.remove(request)
             if self.memory.grows:
                 request.blocks = self.kv.blocks_for(request.prompt_tokens + request._generated - 1)
         self.prefilling.pop(request, None)
-        del self.running[request]
         self.waiting.left(request)
+
+    def _release(self, request: RequestState) -> None:
+        del self.running[request]
         self.kv.release(request)

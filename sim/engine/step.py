@@ -73,7 +73,10 @@ class Step:
 
     @property
     def running(self) -> Iterable[RequestState]:
-        return list(self._state.running)
+        state = self._state
+        if state.leaving:
+            return [request for request in state.running if request not in state.leaving]
+        return list(state.running)
 
     @property
     def prefilling(self) -> Iterable[RequestState]:
@@ -154,7 +157,10 @@ class Step:
             if self.some_decodes.pop(request):
                 self.kv.give(1)
         self.budget_left += self.chunks.pop(request, 0)
-        state.evict(request)
+        if request in state.leaving:
+            state.release_leaving(request)  # It has all its tokens: nothing to recompute.
+        else:
+            state.evict(request)
         self.preempted = True
 
     def pad(self, *, prefill_to: int = 0, decode_slots: int = 0, decode_context: int = 0) -> None:
