@@ -117,6 +117,20 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456
 
 def _parse(text: str, name: str, lines: dict[str, int]) -> Any:
     """YAML to values, noting the line of every dotted key in `lines`."""
+    try:
+        return _load(text, name, lines)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{name}{line}: not valid YAML: {error.problem}") from None
+    except yaml.reader.ReaderError as error:
+        raise ConfigError(f"{name}: not valid YAML: {error.reason}") from None
+    except RecursionError:
+        raise ConfigError(f"{name}: not valid YAML: it is nested too deeply, or in itself") from None
+    except ValueError as error:
+        raise ConfigError(f"{name}: not valid YAML: {error}") from None
+
+
+def _load(text: str, name: str, lines: dict[str, int]) -> Any:
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -124,11 +138,6 @@ def _parse(text: str, name: str, lines: dict[str, int]) -> Any:
             return None
         _note_lines(node, "", name, lines)
         return loader.construct_document(node)
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"{name}{line}: not valid YAML: {error.problem}") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{name}: not valid YAML: {error}") from None
     finally:
         loader.dispose()
 
@@ -141,7 +150,10 @@ def _note_lines(node: yaml.Node, prefix: str, name: str, lines: dict[str, int]) 
         return
     seen: set[Hashable] = set()
     for key, child in node.value:
-        line, dotted = key.start_mark.line + 1, f"{prefix}{key.value}"
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(f"{name}:{line}: a key must be text")
+        dotted = f"{prefix}{key.value}"
         if key.value in seen:
             raise ConfigError(f"{name}:{line}: {dotted}: given twice")
         seen.add(key.value)

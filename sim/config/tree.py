@@ -217,7 +217,7 @@ class CompareConfig(Section):
 class Config(Section):
     """A whole config. `source` says where its values were written."""
 
-    name: str = "run"
+    name: Annotated[str, Field(pattern=r"^[\w][^/\\]*$")] = "run"
     seed: Annotated[int, Field(ge=0)] = 0
     trace: TraceConfig
     replica: ReplicaConfig = ReplicaConfig()

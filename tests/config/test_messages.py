@@ -102,6 +102,26 @@ POLICY_KEYS = "token_budget, max_batch_size"
             "max_batch_size: '4'",
             "config.yaml:25: policy.max_batch_size: must be an integer, got '4'",
         ),
+        (
+            "name: tiny",
+            "name: ../tiny",
+            "config.yaml:1: name: must be usable as the name of a folder, got '../tiny'",
+        ),
+        ("seed: 0", "1: 0", "config.yaml:2: 1: must be a key that is text, got 1"),
+        ("seed: 0", "[seed]: 0", "config.yaml:2: a key must be text"),
+        (
+            "seed: 0",
+            "seed: &itself [*itself]",
+            "config.yaml: not valid YAML: it is nested too deeply, or in itself",
+        ),
+        ("seed: 0", "seed: \x00", "config.yaml: not valid YAML: special characters are not allowed"),
+        (
+            "seed: 0",
+            "seed: !!python/name:os.system",
+            "config.yaml:2: not valid YAML: could not determine a constructor for the tag "
+            "'tag:yaml.org,2002:python/name:os.system'",
+        ),
+        ("path: trace.csv", "window_s: [1]", "config.yaml:4: trace.window_s: must have 2 entries, got [1]"),
         ("seed: 0", "seed: -1", "config.yaml:2: seed: must be at least 0, got -1"),
         ("seed: 0", "seed: true", "config.yaml:2: seed: must be an integer, got true"),
         ("seed: 0", "seed: 1.0", "config.yaml:2: seed: must be an integer, got 1.0"),
