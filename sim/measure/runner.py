@@ -7,9 +7,11 @@ every file to table.py.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from sim.measure.client import Client, Watch, open_client
 from sim.measure.errors import CapReached, MeasureError
@@ -19,8 +21,18 @@ from sim.measure.plan import SPACING_TOKENS, BatchStep, Caps, LoneStep, Plan, St
 from sim.measure.prompts import PromptMaker
 from sim.measure.timeline import Refusal, Stream, decode_sample, mixed_samples, ttft_sample
 
+MOST_BUSY_SHARE = 0.75
+"""Share of a processor above which the client itself is what a batch's tokens wait for."""
+
 Progress = Callable[[Measurement], None]
 """Called after every step with what has been measured so far."""
+
+
+class _Batch(NamedTuple):
+    streams: list[Stream]
+    injected: list[Stream]
+    busy_share: float
+    """How much of one processor the client used while all streams decoded."""
 
 
 async def measure_server(target: Target, plan: Plan, caps: Caps, progress: Progress) -> Measurement:
@@ -73,17 +85,16 @@ async def _carry_out(client: Client, prompts: PromptMaker, step: Step, done: Mea
         if not step.warmup:
             done.samples.append(ttft_sample(step.label, stream))
         return
-    streams, injected = await _run_batch(client, prompts, step, done.plan.grid.window_tokens)
+    batch = await _run_batch(client, prompts, step, done.plan.grid.window_tokens)
     if not step.warmup:
-        _keep_batch(step, streams, injected, done)
+        _keep_batch(step, batch, done)
 
 
-async def _run_batch(
-    client: Client, prompts: PromptMaker, step: BatchStep, window_tokens: int
-) -> tuple[list[Stream], list[Stream]]:
+async def _run_batch(client: Client, prompts: PromptMaker, step: BatchStep, window_tokens: int) -> _Batch:
     """Start the decodes, let them run undisturbed for the window, then inject prompt after prompt."""
     watches = [Watch() for _ in range(step.num_decodes)]
     injected: list[Stream] = []
+    clock = asyncio.get_running_loop().time
     try:
         async with asyncio.TaskGroup() as group:
             made = [prompts.make(step.context_tokens) for _ in watches]
@@ -92,6 +103,7 @@ async def _run_batch(
                 for prompt, watch in zip(made, watches, strict=True)
             ]
             going = all([await watch.reached(1) for watch in watches])
+            began_s, worked_s = clock(), time.thread_time()
             quiet_tokens = window_tokens
             for length in step.injected:
                 going = going and await watches[0].reached(watches[0].count + quiet_tokens)
@@ -101,11 +113,17 @@ async def _run_batch(
                 quiet_tokens = SPACING_TOKENS
     except BaseExceptionGroup as failures:
         raise _first(failures) from None
-    return [task.result() for task in tasks], injected
+    busy_share = (time.thread_time() - worked_s) / max(clock() - began_s, 1e-9)
+    return _Batch([task.result() for task in tasks], injected, busy_share)
 
 
-def _keep_batch(step: BatchStep, streams: list[Stream], injected: list[Stream], done: Measurement) -> None:
+def _keep_batch(step: BatchStep, batch: _Batch, done: Measurement) -> None:
     """Turn the streams of one batch into samples; say what could not be used."""
+    streams, injected, busy_share = batch
+    if busy_share > MOST_BUSY_SHARE:
+        reason = f"reading it kept the client busy {busy_share:.0%} of the time, too much to stamp well"
+        done.refuse(step.label, Refusal(reason))
+        return
     decode = decode_sample(step.label, streams, injected)
     if isinstance(decode, Refusal):
         done.refuse(step.label, decode)

@@ -9,7 +9,8 @@ from sim.measure.measurement import Measurement, Target
 from sim.measure.plan import Caps, Grid, make_plan
 from sim.measure.runner import measure_server
 from sim.measure.table import Row
-from tests.measure.server import Coefficients, Server
+from tests.measure.engine import Coefficients
+from tests.measure.server import Server
 from tests.measure.virtual_loop import run_virtual
 
 SMALL = Grid(

@@ -1,6 +1,6 @@
 """Measure the test server on the real clock, calibrate, and tabulate the fitted times against the true.
 
-    python tests/measure/recovery.py
+    python -m tests.measure.recovery
 
 starts the server in a process of its own, runs `sim profile` and `sim calibrate` as a user would, and
 holds the cost model file against the server's own coefficients on iterations that were not measured.
@@ -15,15 +15,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from sim.core.batch import Batch, Chunk  # noqa: E402
-from sim.core.protocols import CostModel  # noqa: E402
-from sim.cost import load_cost_model  # noqa: E402
-from tests.measure.server import Coefficients  # noqa: E402
+from sim.core.batch import Batch, Chunk
+from sim.core.protocols import CostModel
+from sim.cost import load_cost_model
+from tests.measure.engine import Coefficients
 
 LIMIT_PCT = 3.0
 
@@ -75,7 +71,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=8911)
     port = parser.parse_args().port
     server = subprocess.Popen(
-        [sys.executable, ROOT / "tests/measure/server.py", "--port", str(port)], stdout=subprocess.PIPE
+        [sys.executable, "-m", "tests.measure.server", "--port", str(port)], stdout=subprocess.PIPE
     )
     try:
         assert server.stdout is not None
@@ -85,8 +81,8 @@ def main() -> int:
             sim = [sys.executable, "-m", "sim"]
             sizes = ["--token-budget=512", "--batch-sizes=1,4,8,16", "--contexts=128,1024"]
             url = f"--url=http://127.0.0.1:{port}/v1"
-            subprocess.run([*sim, "profile", url, "--out", measured, *sizes], check=True, cwd=ROOT)
-            subprocess.run([*sim, "calibrate", measured, "--out", fitted], check=True, cwd=ROOT)
+            subprocess.run([*sim, "profile", url, "--out", measured, *sizes], check=True)
+            subprocess.run([*sim, "calibrate", measured, "--out", fitted], check=True)
             found = compare(load_cost_model({"file": fitted}), Coefficients())
     finally:
         server.terminate()

@@ -17,7 +17,8 @@ import pytest
 import yaml
 
 from sim.cli import main
-from tests.measure.server import Coefficients, Server
+from tests.measure.engine import Coefficients
+from tests.measure.server import Server
 
 FAST = Coefficients(decode_base=2_000.0, mixed_base=3_000.0, mixed_per_token=10.0)
 SIZES = ["--prompts=16,64", "--batch-sizes=1,2", "--token-budget=64", "--chunks=1", "--repeats=1"]
@@ -112,3 +113,11 @@ def test_ctrl_c_leaves_the_finished_rows(tmp_path):
     assert "not complete; the rows so far are usable" in said
     assert "measured iterations" in printed
     assert yaml.safe_load((out / "meta.yaml").read_text())["complete"] is False
+
+
+def test_without_httpx_it_says_what_to_install(tmp_path, capsys, monkeypatch):
+    for module in ("sim.measure.runner", "sim.measure.client"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    assert main(["profile", "--url", "http://127.0.0.1:1/v1", "--out", str(tmp_path / "p")]) == 2
+    assert "profile needs httpx: pip install 'llm-scheduler-sim[profile]'" in capsys.readouterr().err

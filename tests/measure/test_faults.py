@@ -106,3 +106,10 @@ def test_too_small_a_batch_limit_leaves_the_batch_out():
     _, done = measure(TINY, token_budget=64, most_at_once=1)
     expected = "2 decodes at 16: no row: its 2 requests never all decoded"
     assert any(notice.startswith(expected) for notice in done.notices)
+
+
+def test_a_client_too_busy_to_stamp_leaves_the_batch_out(monkeypatch):
+    monkeypatch.setattr("sim.measure.runner.MOST_BUSY_SHARE", 0.0)
+    _, done = measure(TINY, token_budget=64)
+    assert not any(sample.num_decodes for sample in done.samples)
+    assert any("1 decodes at 16: no row: reading it kept the client busy" in text for text in done.notices)

@@ -12,8 +12,9 @@ import pytest
 from sim.measure.measurement import Measurement
 from sim.measure.table import Row, rows_of
 from sim.measure.timeline import front_end_s
+from tests.measure.engine import Coefficients
 from tests.measure.measuring import SMALL, measure, true_us
-from tests.measure.server import Coefficients, Faults, Server
+from tests.measure.server import Faults, Server
 
 
 @pytest.fixture(scope="module")
