@@ -39,10 +39,10 @@ def rows_of(done: Measurement) -> list[Row]:
 
     A point of whose repeats half or more were left out has no row. The front-end delay is taken off
     the lone prompts; they have no row before it is known, and the one-token prompt, which gave it,
-    never has one.
+    never has one. Points that turned out to be the same batch share a row.
     """
     delay_s = front_end_s(done.samples)
-    rows = []
+    times_us: dict[tuple[int, int, int, int], list[float]] = defaultdict(list)
     for (cell, _), repeats in _by_point(done.samples).items():
         if done.lost(cell):
             continue
@@ -53,8 +53,9 @@ def rows_of(done: Measurement) -> list[Row]:
                 continue
             time_s -= delay_s
         context = round(fmean(sample.decode_context_tokens for sample in repeats))
-        rows.append(Row(*first[2:5], context, round(time_s * US_PER_S, 3)))
-    return rows
+        batch = (first.num_prefill_tokens, first.prefill_cached_tokens, first.num_decodes, context)
+        times_us[batch].append(time_s * US_PER_S)
+    return [Row(*batch, round(median(times), 3)) for batch, times in times_us.items()]
 
 
 def spread_pct(samples: Iterable[Sample]) -> dict[str, float]:
