@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sim.api import Result, compare, load_config, load_run, run
     from sim.core.errors import SimError, UserError
     from sim.core.registry import param, policy
+    from sim.sweeps import sweep
 
 _HOMES = {
     "Result": "sim.api",
@@ -26,6 +27,7 @@ _HOMES = {
     "load_config": "sim.api",
     "load_run": "sim.api",
     "run": "sim.api",
+    "sweep": "sim.sweeps",
     "SimError": "sim.core.errors",
     "UserError": "sim.core.errors",
     "param": "sim.core.registry",
@@ -43,6 +45,7 @@ __all__ = [
     "param",
     "policy",
     "run",
+    "sweep",
 ]
 
 

@@ -20,7 +20,7 @@ Progress = Callable[[int, int], None]
 def engine_settings(config: Config, inputs: Inputs, progress: Progress | None) -> EngineSettings:
     """The engine's settings as `config` gives them; ConfigError for a name that is not known."""
     cache, loop = config.kv_cache, config.trace.closed_loop
-    _known(config, "kv_cache.victim", cache.victim, VICTIMS)
+    check_settings(config)
     return EngineSettings(
         num_blocks=inputs.num_blocks,
         block_size=cache.block_size,
@@ -42,6 +42,12 @@ def engine_settings(config: Config, inputs: Inputs, progress: Progress | None) -
     )
 
 
+def check_settings(config: Config) -> None:
+    """Raise ConfigError for the name of an order or a victim rule that the engine does not have."""
+    _known(config, "kv_cache.victim", config.kv_cache.victim, VICTIMS)
+    _known(config, "policy.order", config.policy.order, ORDERS)
+
+
 def objectives(config: Config) -> tuple[dict[str, float | None], dict[str, dict[str, float | None]]]:
     """Every request's SLO, and those of SLO classes, in seconds."""
     everyone = config.slo.model_dump(exclude={"classes"})
@@ -50,7 +56,6 @@ def objectives(config: Config) -> tuple[dict[str, float | None], dict[str, dict[
 
 def _ordering(config: Config) -> Ordering:
     policy = config.policy
-    _known(config, "policy.order", policy.order, ORDERS)
     everyone, classes = objectives(config)
     limits: dict[str | None, float | None] = {name: limit["ttft_s"] for name, limit in classes.items()}
     limits[None] = everyone["ttft_s"]

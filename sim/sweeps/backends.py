@@ -1,0 +1,116 @@
+"""Backends: opening joblib on processes of this machine, on a Dask or on a Ray cluster.
+
+Dask and Ray are optional (extras `dask`, `ray`), imported only when asked for. Without an address a
+cluster is started on this machine for the time of the sweep.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import joblib
+
+from sim.core.errors import ConfigError, UserError, suggestion
+from sim.sweeps.pool import Pool
+
+BACKENDS = ("loky", "dask", "ray")
+
+
+def check_backend(backend: str, workers: int | None, address: str | None) -> None:
+    """Raise ConfigError unless open_pool could make sense of these."""
+    if backend not in BACKENDS:
+        raise ConfigError(f"backend: unknown value {backend!r}: {suggestion(backend, BACKENDS)}")
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise ConfigError(f"workers: must be an integer of at least 1, got {workers!r}")
+    if backend == "loky" and address is not None:
+        raise ConfigError(f"address: {address!r} is for --backend dask or ray; loky runs on this machine")
+    if backend == "dask" and address is not None and workers is not None:
+        raise ConfigError("workers: a Dask cluster at an address has its own; leave one of the two out")
+
+
+@contextmanager
+def open_pool(backend: str, workers: int | None = None, address: str | None = None) -> Iterator[Pool]:
+    """Workers of `backend`, for the time of the block; by default one a core.
+
+    UserError if the package is missing or nothing answers at `address`.
+    """
+    check_backend(backend, workers, address)
+    if backend == "loky":
+        yield Pool("loky", workers or joblib.cpu_count())
+        return
+    with ExitStack() as stack:
+        yield (_dask_pool if backend == "dask" else _ray_pool)(stack, workers, address)
+
+
+def _dask_pool(stack: ExitStack, workers: int | None, address: str | None) -> Pool:
+    distributed = _extra("distributed", "dask")
+    joblib_dask = importlib.import_module("joblib._dask")
+    if address is None:
+        where: Any = stack.enter_context(
+            distributed.LocalCluster(
+                n_workers=workers or joblib.cpu_count(), threads_per_worker=1, dashboard_address=None
+            )
+        )
+    else:
+        where = address
+    try:
+        client = stack.enter_context(distributed.Client(where, set_as_default=False))
+    except (OSError, ValueError) as error:
+        raise UserError(f"address: no Dask scheduler answers at {address}: {error}") from None
+
+    class Dask(joblib_dask.DaskDistributedBackend):  # type: ignore[name-defined, misc]
+        """joblib's, which would wait for ever for a task whose worker died."""
+
+        def effective_n_jobs(self, n_jobs: int) -> int:
+            cores: int = super().effective_n_jobs(n_jobs)
+            return max(2, cores)  # joblib would make of one worker this process
+
+        def submit(self, func: Any, callback: Any = None) -> Any:
+            future = super().submit(func, callback)
+            future.add_done_callback(lambda done: callback(done.exception()) if done.exception() else None)
+            return future
+
+    return Pool(Dask(client=client), 2, address or "the local Dask cluster")
+
+
+def _ray_pool(stack: ExitStack, workers: int | None, address: str | None) -> Pool:
+    ray = _extra("ray", "ray")
+    joblib_ray = importlib.import_module("ray.util.joblib.ray_backend")
+    if not ray.is_initialized():
+        _start_ray(ray, workers, address)
+        stack.callback(ray.shutdown)
+    elif address is not None:
+        raise ConfigError("address: this process is already connected to a Ray cluster; leave it out")
+
+    class Ray(joblib_ray.RayBackend):  # type: ignore[name-defined, misc]
+        """Ray's, whose results can be had as they come, which joblib does not know."""
+
+        supports_return_generator = True
+
+    cores = int(ray.cluster_resources().get("CPU", 1))
+    return Pool(Ray(), max(2, min(workers or cores, cores)), address or "the local Ray")
+
+
+def _start_ray(ray: Any, workers: int | None, address: str | None) -> None:
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init("local", num_cpus=workers or joblib.cpu_count(), include_dashboard=False, **quiet)
+        return
+    try:
+        ray.init(address, **quiet)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(f"address: no Ray cluster answers at {address}: {error}") from None
+
+
+def _extra(module: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise UserError(
+            f"--backend {extra} needs the package {module}: pip install 'llm-scheduler-sim[{extra}]'"
+        ) from None

@@ -1,0 +1,94 @@
+"""Grid: the cells of a sweep, in order, each a config that was checked before anything runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sim.api.load import overlaid
+from sim.config import Config
+from sim.config.source import parse_value, show
+from sim.config.tree import CompareConfig, OutputConfig
+from sim.core.errors import ConfigError
+
+Grid = Mapping[str, Sequence[Any]]
+"""Dotted config keys and the values each takes."""
+
+NO_AXES = {
+    "name": "it names a run and changes no result",
+    "seed": "--seeds N (in Python seeds=N) runs the seeds from the config's on",
+    "output": "a sweep writes one table, not run folders",
+    "compare": "policy.name=a,b sweeps over policies",
+}
+"""Sections that a grid cannot vary, and why."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep."""
+
+    index: int
+    """Its place in the table: axes in the order given, the last fastest, seeds fastest of all."""
+    point: Mapping[str, Any]
+    """The value of each axis, as given."""
+    seed: int
+    config: Config
+
+
+def parse_axis(text: str) -> tuple[str, list[Any]]:
+    """`key=v1,v2,...` as a dotted key and YAML values (`[0, 60]` is one value); ConfigError otherwise."""
+    key, equals, listed = text.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--grid {text}: must look like section.key=value,value,...")
+    try:
+        values = parse_value(f"[{listed}]")
+    except ConfigError as error:
+        raise ConfigError(f"--grid {text}: {error}") from None
+    return key, list(values)
+
+
+def plain_values(values: Any) -> Any:
+    """A list for a numpy array, and Python numbers for numpy's; anything else as it is."""
+    listed = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(listed, str) or not isinstance(listed, Sequence):
+        return listed
+    return [value.item() if hasattr(value, "item") else value for value in listed]
+
+
+def expand(config: Config, grid: Grid, seeds: int) -> list[Cell]:
+    """Every cell of `grid`, each with `seeds` seeds from config.seed on, in the table's order.
+
+    ConfigError for the first key or value that no run could have.
+    """
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
+        raise ConfigError(f"seeds: must be an integer of at least 1, got {show(seeds)}")
+    for key, values in grid.items():
+        _check_axis(key, values)
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    wanted = itertools.product(points, range(config.seed, config.seed + seeds))
+    return [
+        Cell(index, point, seed, _cell_config(config, point, seed))
+        for index, (point, seed) in enumerate(wanted)
+    ]
+
+
+def _check_axis(key: str, values: Sequence[Any]) -> None:
+    section = key.partition(".")[0]
+    if section in NO_AXES:
+        raise ConfigError(f"grid {key}: cannot be swept: {NO_AXES[section]}")
+    if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+        raise ConfigError(f"grid {key}: must be a list of at least one value, got {show(values)}")
+    seen: list[str] = []
+    for value in values:
+        if show(value) in seen:
+            raise ConfigError(f"grid {key}: {show(value)} is there twice")
+        seen.append(show(value))
+
+
+def _cell_config(config: Config, point: Mapping[str, Any], seed: int) -> Config:
+    """The config of one cell, without what leaves the table as it is (per-iteration records, output)."""
+    laid = overlaid(config, {**point, "seed": seed}) if point or seed != config.seed else config
+    engine = laid.engine.updated(record_iterations=False, token_times=False)
+    return laid.updated(engine=engine, name="run", output=OutputConfig(), compare=CompareConfig())

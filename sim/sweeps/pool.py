@@ -1,0 +1,108 @@
+"""Pool: who runs the cells of a sweep: joblib, on processes of this machine, on Dask or on Ray.
+
+Owns what happens when a worker dies: the cells it may have held are run again one at a time, so
+that the one that kills its worker is found and the others go on. How each backend is reached is in
+backends.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+
+from sim.core.errors import UserError
+from sim.sweeps.identity import code_digest
+from sim.sweeps.worker import Outcome, Task, run_cell
+
+DIED = "WorkerDied: the process that ran this cell died, and so did the next (out of memory, or killed)"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Workers to run cells on. One worker of this machine is this process itself."""
+
+    backend: Any
+    """A joblib backend, or the name of one."""
+    workers: int
+    place: str | None = None
+    """Where workers are that were started apart from this process, and may run other code."""
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        """Outcomes of `tasks` as they come, in any order. UserError if the workers are of no use."""
+        if self.place is not None and tasks:
+            self._check_workers()
+        waiting = list(tasks)
+        while waiting:
+            sent: dict[int, Task] = {}
+            try:
+                for outcome in self._outcomes(_noted(waiting, sent), min(self.workers, len(waiting))):
+                    del sent[outcome.index]
+                    yield outcome
+                return
+            except Exception:
+                # run_cell raises nothing: a worker was lost, with any of the cells sent out
+                if not sent:
+                    raise
+            started = max(sent)
+            for task in list(sent.values()):
+                yield self._alone(task)
+            waiting = [task for task in waiting if task.index > started]
+
+    def _outcomes(self, tasks: Iterable[Task], workers: int) -> Iterator[Outcome]:
+        for outcome in self._map(run_cell, tasks, workers):
+            if outcome.code != code_digest():
+                raise UserError(self._other_code())
+            yield outcome
+
+    def _alone(self, task: Task) -> Outcome:
+        """The outcome of a task that may kill its worker, with no other task beside it."""
+        try:
+            # two workers, because joblib makes of one worker this process
+            return next(self._outcomes([task], max(2, self.workers)))
+        except UserError:
+            raise
+        except Exception as error:
+            self._check_workers()
+            return Outcome(task.index, None, DIED, traceback=f"{type(error).__name__}: {error}")
+
+    def _check_workers(self) -> None:
+        """Raise UserError if the workers cannot run this simulator at all."""
+        try:
+            found = list(self._map(_worker_code, [None], max(2, self.workers)))
+        except Exception as error:
+            raise UserError(
+                f"the workers{self._where()} cannot run the simulator ({type(error).__name__}: {error}); "
+                "they need this version installed, or this folder in their PYTHONPATH"
+            ) from error
+        if found != [code_digest()]:
+            raise UserError(self._other_code())
+
+    def _map(self, function: Callable[[Any], Any], items: Iterable[Any], workers: int) -> Iterator[Any]:
+        run = joblib.Parallel(
+            n_jobs=workers, backend=self.backend, return_as="generator_unordered", batch_size=1
+        )
+        results: Iterator[Any] = run(joblib.delayed(function)(item) for item in items)
+        return results
+
+    def _where(self) -> str:
+        return "" if self.place is None else f" at {self.place}"
+
+    def _other_code(self) -> str:
+        return (
+            f"the workers{self._where()} run another version of the simulator than this process; "
+            "restart them, and this process if its code was changed since it started"
+        )
+
+
+def _noted(tasks: Iterable[Task], sent: dict[int, Task]) -> Iterator[Task]:
+    """`tasks` as they are sent out, each noted in `sent`."""
+    for task in tasks:
+        sent[task.index] = task
+        yield task
+
+
+def _worker_code(_: None) -> str:
+    return code_digest()
