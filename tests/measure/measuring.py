@@ -14,9 +14,9 @@ from tests.measure.server import Server
 from tests.measure.virtual_loop import run_virtual
 
 SMALL = Grid(
-    prompts=(32, 128, 512), batch_sizes=(1, 8), contexts=(64, 512), token_budget=512, repeats=3
+    prompts=(32, 128, 512), batch_sizes=(1, 8), contexts=(64, 512), token_budget=512, repeats=1
 )
-"""Enough points to fit both regimes, few enough for a test."""
+"""Enough points to fit both regimes, few enough for a test; on the virtual clock once is enough."""
 
 
 def measure(grid: Grid = SMALL, caps: Caps | None = None, **how: Any) -> tuple[Server, Measurement]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sim.measure.errors import MeasureError
 from sim.measure.measurement import Target
 from sim.measure.plan import Caps, Grid, make_plan
 from sim.measure.runner import measure_server
-from tests.measure.measuring import measure
+from tests.measure.measuring import SMALL, measure
 from tests.measure.server import Faults, Server
 from tests.measure.virtual_loop import run_virtual
 
@@ -79,7 +81,7 @@ def test_no_server_there(url, message):
 
 def test_a_wrong_token_budget_is_found_out():
     with pytest.raises(MeasureError) as failed:
-        measure(token_budget=200)
+        measure(replace(SMALL, repeats=3), token_budget=200)
     text = str(failed.value)
     assert text.startswith("--token-budget 512: 1 decodes at 64 + prompt of 511: it slowed 3 iterations")
     assert "vLLM: --max-num-batched-tokens" in text

@@ -6,14 +6,17 @@ check on the real clock.
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 
+from sim.cost.calibration import Options, calibrate
 from sim.measure.measurement import Measurement
-from sim.measure.table import Row, rows_of
+from sim.measure.table import rows_of, write_table
 from sim.measure.timeline import front_end_s
 from tests.measure.engine import Coefficients
 from tests.measure.measuring import SMALL, measure, true_us
+from tests.measure.recovery import LIMIT_PCT, compare
 from tests.measure.server import Faults, Server
 
 
@@ -50,15 +53,13 @@ def test_the_delay_does_not_reach_the_table(quiet):
         assert row.time_us == pytest.approx(true_us(slow_server.costs, row), rel=0.005)
 
 
-@pytest.mark.parametrize("jitter_s", [0.0, 0.0003])
-def test_a_fit_of_the_table_gives_back_prefill_and_decode_times(jitter_s):
-    server, done = measure(jitter_s=jitter_s)
-    decode = fit([row for row in rows_of(done) if not row.num_prefill_tokens], decode_terms)
-    mixed = fit([row for row in rows_of(done) if row.num_prefill_tokens], mixed_terms)
-    for row in unseen():
-        terms, coefficients = (mixed_terms, mixed) if row.num_prefill_tokens else (decode_terms, decode)
-        predicted = float(np.dot(terms(row), coefficients))
-        assert predicted == pytest.approx(true_us(server.costs, row), rel=0.03), row
+@pytest.mark.parametrize(("jitter_s", "repeats"), [(0.0, 1), (0.0003, 3)])
+def test_calibrating_the_table_gives_back_prefill_and_decode_times(jitter_s, repeats, tmp_path):
+    server, done = measure(replace(SMALL, repeats=repeats), jitter_s=jitter_s)
+    write_table(tmp_path, done)
+    fitted = calibrate([tmp_path], Options()).model
+    for case, meant_us, fitted_us in compare(fitted, server.costs):
+        assert fitted_us == pytest.approx(meant_us, rel=LIMIT_PCT / 100), case
 
 
 def test_a_one_regime_server_is_measured_as_well():
@@ -73,34 +74,3 @@ def test_a_server_that_prefills_alone_has_no_mixed_rows():
     kinds = {(row.num_prefill_tokens > 0, row.num_decodes > 0) for row in rows_of(done)}
     assert kinds == {(False, True), (True, False)}
     assert any("apart from the decodes" in notice for notice in done.notices)
-
-
-def decode_terms(row: Row) -> list[float]:
-    return [1, row.num_decodes, row.decode_context_tokens]
-
-
-def mixed_terms(row: Row) -> list[float]:
-    new, cached = row.num_prefill_tokens, row.prefill_cached_tokens
-    pairs = new * cached + new * (new + 1) / 2
-    return [1, new + row.num_decodes, row.num_decodes, row.decode_context_tokens, pairs]
-
-
-def fit(measured: list[Row], terms) -> np.ndarray:
-    """Least squares of relative errors."""
-    weights = np.array([1 / row.time_us for row in measured])
-    matrix = np.array([terms(row) for row in measured]) * weights[:, None]
-    return np.linalg.lstsq(matrix, np.ones(len(measured)), rcond=None)[0]
-
-
-def unseen() -> list[Row]:
-    """Iterations between and somewhat beyond the measured ones."""
-    return [
-        Row(0, 0, 3, 900, 0.0),
-        Row(0, 0, 6, 2_400, 0.0),
-        Row(0, 0, 12, 7_000, 0.0),
-        Row(200, 0, 0, 0, 0.0),
-        Row(400, 0, 0, 0, 0.0),
-        Row(300, 512, 0, 0, 0.0),
-        Row(100, 256, 5, 2_000, 0.0),
-        Row(500, 0, 8, 4_000, 0.0),
-    ]
