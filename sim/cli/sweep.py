@@ -14,7 +14,7 @@ from sim.cli.options import add_config_arguments, add_out_argument, config_of
 from sim.core.errors import ConfigError
 from sim.sweeps.backends import BACKENDS
 from sim.sweeps.grid import parse_axis
-from sim.sweeps.sweep import Progress, SweepResult, run_sweep
+from sim.sweeps.runner import Progress, SweepResult, run_sweep
 
 if TYPE_CHECKING:
     from rich.table import Table
