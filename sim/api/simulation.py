@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import sim
 from sim.api.budget import with_resolved_budget
 from sim.api.inputs import Inputs, build_inputs
 from sim.api.policies import make_policy
@@ -13,6 +12,7 @@ from sim.api.settings import Progress, engine_settings, objectives
 from sim.config import Config
 from sim.core.errors import ConfigError, PolicyError
 from sim.core.record import RunRecord
+from sim.core.version import __version__
 from sim.engine import simulate
 from sim.report.metrics import summarize
 from sim.report.view import view_of
@@ -73,7 +73,7 @@ def resolved_config(config: Config, num_blocks: int | None) -> dict[str, Any]:
 def provenance(config: Config, resolved: dict[str, Any]) -> dict[str, Any]:
     """What made a result: enough to make it again."""
     return {
-        "simulator_version": sim.__version__,
+        "version": __version__,
         "seed": config.seed,
         "policy": config.policy.name,
         "oracle": config.policy.oracle,

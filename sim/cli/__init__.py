@@ -19,8 +19,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from sim import __version__
 from sim.core.errors import UserError, suggestion
+from sim.core.version import __version__
 
 COMMANDS = {
     "run": "simulate a config: table, run folder, plots",
