@@ -52,17 +52,19 @@ class Measurement:
     complete: bool = False
     """Whether every step of the plan was carried out."""
 
-    def refuse(self, cell: str, refusal: Refusal) -> None:
-        """Leave a repeat of `cell` out; MeasureError once all its repeats deny the token budget.
+    def keep(self, cell: str, found: Sample | list[Sample] | Refusal) -> None:
+        """Add what one repeat of `cell` gave; MeasureError once its repeats deny the token budget.
 
-        A stall can look the same once or twice, so that fewer than three repeats never raise.
+        A stall can look like that once or twice, so that fewer than three repeats never raise.
         """
-        reasons = self.refusals[cell]
-        reasons.append(refusal)
-        denials = sum(reason.wrong_budget for reason in reasons)
+        if not isinstance(found, Refusal):
+            self.samples += [found] if isinstance(found, Sample) else found
+            return
+        self.refusals[cell].append(found)
+        denials = sum(refusal.wrong_budget for refusal in self.refusals[cell])
         if denials >= max(LEAST_DENIALS, self.plan.grid.repeats):
             raise MeasureError(
-                f"--token-budget {self.plan.grid.token_budget}: {cell}: {refusal.reason}; give the "
+                f"--token-budget {self.plan.grid.token_budget}: {cell}: {found.reason}; give the "
                 "server's own tokens an iteration (vLLM: --max-num-batched-tokens)"
             )
 

@@ -83,7 +83,7 @@ async def _carry_out(client: Client, prompts: PromptMaker, step: Step, done: Mea
     if isinstance(step, LoneStep):
         stream = await client.complete(prompts.make(step.prompt_tokens), 1)
         if not step.warmup:
-            done.samples.append(ttft_sample(step.label, stream))
+            done.keep(step.label, ttft_sample(step.label, stream, done.plan.grid.token_budget))
         return
     batch = await _run_batch(client, prompts, step, done.plan.grid.window_tokens)
     if not step.warmup:
@@ -122,25 +122,20 @@ def _keep_batch(step: BatchStep, batch: _Batch, done: Measurement) -> None:
     streams, injected, busy_share = batch
     if busy_share > MOST_BUSY_SHARE:
         reason = f"reading it kept the client busy {busy_share:.0%} of the time, too much to stamp well"
-        done.refuse(step.label, Refusal(reason))
+        done.keep(step.label, Refusal(reason))
         return
     decode = decode_sample(step.label, streams, injected)
+    done.keep(step.label, decode)
     if isinstance(decode, Refusal):
-        done.refuse(step.label, decode)
         return
-    done.samples.append(decode)
     budget = done.plan.grid.token_budget
     for wanted, prompt in zip(step.injected, injected, strict=False):
         chunks = split_prefill(prompt.prompt_tokens, step.num_decodes, budget)
         cell = f"{step.label} + prompt of {wanted}"
-        mixed = mixed_samples(cell, streams, prompt, chunks, decode.time_s)
-        if isinstance(mixed, Refusal):
-            done.refuse(cell, mixed)
-        else:
-            done.samples += mixed
+        done.keep(cell, mixed_samples(cell, streams, prompt, chunks, decode.time_s))
     for wanted in step.injected[len(injected) :]:
         reason = "the decodes ended before it was sent"
-        done.refuse(f"{step.label} + prompt of {wanted}", Refusal(reason))
+        done.keep(f"{step.label} + prompt of {wanted}", Refusal(reason))
 
 
 def _first(failures: BaseExceptionGroup) -> BaseException:

@@ -16,7 +16,7 @@ import yaml
 
 from sim.measure.files import csv_text, write_whole
 from sim.measure.measurement import Measurement
-from sim.measure.timeline import Sample, front_end_s
+from sim.measure.timeline import Sample, front_end_s, shortest_prompt
 
 US_PER_S = 1e6
 
@@ -41,7 +41,7 @@ def rows_of(done: Measurement) -> list[Row]:
     the lone prompts; they have no row before it is known, and the one-token prompt, which gave it,
     never has one. Points that turned out to be the same batch share a row.
     """
-    delay_s = front_end_s(done.samples)
+    delay_s, shortest = front_end_s(done.samples), shortest_prompt(done.samples)
     times_us: dict[tuple[int, int, int, int], list[float]] = defaultdict(list)
     for (cell, _), repeats in _by_point(done.samples).items():
         if done.lost(cell):
@@ -49,7 +49,7 @@ def rows_of(done: Measurement) -> list[Row]:
         first = repeats[0]
         time_s = median(sample.time_s for sample in repeats)
         if first.kind == "ttft":
-            if delay_s is None or first.num_prefill_tokens == 1:
+            if delay_s is None or first.num_prefill_tokens == shortest:
                 continue
             time_s -= delay_s
         context = round(fmean(sample.decode_context_tokens for sample in repeats))

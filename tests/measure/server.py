@@ -41,6 +41,8 @@ class Faults:
     """Send every second token together with the one before it."""
     closing_event: bool = False
     """Close every stream with an event that carries no token."""
+    own_tokens: int = 0
+    """Tokens the server puts before every prompt, as a tokenizer's BOS."""
     usage: bool = True
     """Report token counts at the end of a stream."""
     prefills_alone: bool = False
@@ -120,6 +122,7 @@ class Server:
         if faults.no_stream:
             return _send_json(writer, 200, {"choices": [{"text": "a b c"}]})
         length = len(prompt.split()) if isinstance(prompt, str) else len(prompt)
+        length += faults.own_tokens
         asked = body["max_tokens"]
         self.most_output_tokens = max(self.most_output_tokens, asked)
         await asyncio.sleep(self._front_end_s)

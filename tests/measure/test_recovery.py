@@ -74,3 +74,13 @@ def test_a_server_that_prefills_alone_has_no_mixed_rows():
     kinds = {(row.num_prefill_tokens > 0, row.num_decodes > 0) for row in rows_of(done)}
     assert kinds == {(False, True), (True, False)}
     assert any("apart from the decodes" in notice for notice in done.notices)
+
+
+@pytest.mark.parametrize("style", ["tokens", "text"])
+def test_tokens_that_the_server_adds_are_counted(style):
+    server, done = measure(target={"prompt_style": style}, faults=Faults(own_tokens=1))
+    rows = rows_of(done)
+    assert {33, 129} <= {row.num_prefill_tokens for row in rows if not row.num_decodes}
+    for row in rows:
+        assert row.time_us == pytest.approx(true_us(server.costs, row), rel=0.01), row
+    assert "prompt of 512: no row: the server counts 513 tokens, more than --token-budget" in done.notices

@@ -41,10 +41,10 @@ def test_lone_prompts_wait_for_the_front_end_delay():
 
 def test_a_point_that_lost_half_its_repeats_has_no_row_and_is_named():
     done = measurement(ONE, ONE)
-    done.refuse(ONE.cell, Refusal("a stall"))
+    done.keep(ONE.cell, Refusal("a stall"))
     assert len(rows_of(done)) == 1
     assert done.notices == ["1 disturbed repeats of other points were left out (see meta.yaml)"]
-    done.refuse(ONE.cell, Refusal("a stall"))
+    done.keep(ONE.cell, Refusal("a stall"))
     assert rows_of(done) == []
     assert done.notices == ["1 decodes: no row: a stall"]
 

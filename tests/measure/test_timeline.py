@@ -106,9 +106,21 @@ def test_a_prompt_that_outlasts_the_decodes_is_refused():
     assert isinstance(refused, Refusal) and "ended before" in refused.reason
 
 
+def test_a_lone_prompt_gives_its_time_to_first_token_if_one_iteration_holds_it():
+    stream = Stream(64, 10.0, [10.25])
+    assert ttft_sample("c", stream, 64) == Sample("c", "ttft", 64, 0, 0, 0.0, 0.25)
+    assert isinstance(ttft_sample("c", stream, 63), Refusal)
+
+
+def test_a_small_rest_of_a_prompt_need_not_slow_its_iteration_by_much():
+    decode = Stream(100, 0.0, with_prefill(0.01, 0.05, 0.0101))
+    samples = mixed_samples("c", [decode], Stream(65, 0.095, [0.1601]), [(63, 0), (2, 63)], 0.01)
+    assert [s.time_s for s in samples] == pytest.approx([0.05, 0.0101])
+
+
 def test_the_front_end_delay_is_what_no_iteration_accounts_for():
     samples = [
-        ttft_sample("one", Stream(1, 10.0, [10.0125])),
+        Sample("one", "ttft", 1, 0, 0, 0.0, 0.0125),
         Sample("d1", "decode", 0, 0, 1, 100.0, 0.006),
         Sample("d2", "decode", 0, 0, 2, 200.0, 0.0065),
         Sample("m", "mixed", 1, 0, 1, 100.0, 0.009),
