@@ -18,6 +18,10 @@ class Continuous:
         None, "prompt tokens admitted in one iteration; a single longer prompt still goes", minimum=1
     )
 
+    num_steps: int = param(
+        1, "decode iterations per scheduling decision (multi-step scheduling, vLLM 0.6)", minimum=1
+    )
+
     def plan(self, step: Step) -> None:
         step.decode_all()
         tokens = 0
@@ -27,3 +31,5 @@ class Continuous:
                 break
             if not step.schedule(request):
                 break
+        if self.num_steps > 1 and not step.num_prefills:
+            step.repeat(self.num_steps)

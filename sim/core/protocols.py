@@ -133,6 +133,14 @@ class Step(Protocol):
         `decode_context` each. Real tokens are delivered as scheduled; the rest counts as waste."""
         ...
 
+    def repeat(self, iterations: int) -> None:
+        """Run this plan, if it is all decodes and nothing else, so many times before the next decision.
+
+        Requests that finish meanwhile keep slot and KV, and cost a decode, until then. Needs free
+        blocks for all iterations; with fewer the plan is run once.
+        """
+        ...
+
     def wake_at(self, time_ns: int) -> None:
         """Plan nothing now; ask again at `time_ns`, or at the next arrival if that is sooner."""
         ...

@@ -61,6 +61,8 @@ class Replica:
         """Async scheduling: when the iteration that just ended began, None if the pipeline is dry."""
         self._is_behind = False
         """Whether the plan was made without something that is known by now."""
+        self._repetitions = 0
+        """How often the plan is still to be run before the next decision (Step.repeat)."""
         self.policy_calls = 0
         self.swapped_blocks = 0
         """KV blocks moved to or from host memory."""
@@ -88,6 +90,10 @@ class Replica:
 
     def _decide(self) -> bool:
         """Admit what arrived and plan the next iteration; False if there is nothing to do now."""
+        if self._repetitions:
+            self._repetitions -= 1
+            self._step.begin_repetition(self._env.now)
+            return True
         if self._known_ns is not None:
             if self._decide_ahead(self._known_ns):
                 return True
@@ -167,7 +173,17 @@ class Replica:
         if step.is_empty:
             return False
         step.finish_planning()
+        if step.iterations > 1 and self._can_repeat():
+            self._repetitions = step.iterations - 1
         return True
+
+    def _can_repeat(self) -> bool:
+        """Whether the plan is only decodes, and all its repetitions find their blocks."""
+        step, state = self._step, self._state
+        if not step.all_decodes or step.chunks or step.is_padded:
+            return False
+        blocks = state.decodes.blocks_to_grow(1, step.iterations - 1) if state.memory.grows else 0
+        return blocks <= state.kv.free_blocks
 
     def _ask_policy(self, method: Callable[[T], None], argument: T) -> None:
         """Call the policy; whatever goes wrong in it is reported with the iteration's number."""
@@ -218,6 +234,8 @@ class Replica:
         )
         if step.is_padded:
             self._record_padding(decodes, len(ends))
+        elif step.ghost_contexts:
+            self._recorder.padding(0, len(step.ghost_contexts), decodes)
         if self._settings.async_scheduling:
             self._known_ns = now if isinstance(ends, tuple) else int(ends[-2])
         return ends
@@ -237,6 +255,7 @@ class Replica:
         return (
             step.all_decodes
             and getattr(self._policy, "steady", False)
+            and step.iterations == 1
             and not step.chunks
             and not step.preempted
             and not self._is_behind
@@ -291,10 +310,18 @@ class Replica:
             self._ask_policy(self._on_tokens, step)
         for request in finished:
             self._finish(request, end_ns)
-        if self._state.held and not (self._state.decodes or self._state.prefilling):
+        if self._state.held and self._batch_ended():
             self._state.release_held()
         if finished and self._settings.progress is not None:
             self._settings.progress(self._recorder.num_left, self._recorder.num_requests)
+
+    def _batch_ended(self) -> bool:
+        """Whether the finished requests that were held may go: with their batch, or a decision is due."""
+        if not self._state.decodes:
+            self._repetitions = 0
+        if self._holds_finished:
+            return not (self._state.decodes or self._state.prefilling)
+        return not self._repetitions
 
     def _end_prefill(self, request: RequestState, end_ns: int, finished: list[RequestState]) -> None:
         """The last chunk yields a token: the first, or after a preemption the next."""
@@ -316,7 +343,7 @@ class Replica:
             self._state.start_decoding(request)
 
     def _finish(self, request: RequestState, end_ns: int) -> None:
-        if self._holds_finished:
+        if self._holds_finished or self._repetitions:
             self._state.hold_finished(request)
         elif self._settings.async_scheduling:
             self._state.finish_late(request)

@@ -60,6 +60,10 @@ class Step:
         self.pad_prefill_to = 0
         self.pad_decode_slots = 0
         self.pad_decode_context = 0
+        self.iterations = 1
+        """How often the plan is run before the next decision; 0 if it is a repetition."""
+        self.ghost_contexts: tuple[int, ...] = ()
+        """Contexts of finished requests that still cost a decode in a repetition."""
         self.blocked_by: str | None = None
         """Why the first refused request was refused: slots, budget, kv, preempted."""
         self._refusals = 0
@@ -168,6 +172,9 @@ class Step:
         self.pad_decode_slots = decode_slots
         self.pad_decode_context = decode_context
 
+    def repeat(self, iterations: int) -> None:
+        self.iterations = iterations
+
     def wake_at(self, time_ns: int) -> None:
         self.wake_ns = time_ns
 
@@ -179,6 +186,16 @@ class Step:
             self.some_decodes = {}
             self.all_decodes = True
 
+    def begin_repetition(self, now_ns: int) -> None:
+        """Start the same all-decodes plan again, at `now_ns`, for those that have not finished."""
+        state = self._state
+        self.begin(now_ns)
+        self.iterations = 0
+        self.all_decodes = True
+        self.ghost_contexts = tuple(request.context_tokens for request in state.held)
+        if state.memory.grows:
+            self.kv.take(state.decodes.blocks_to_grow())
+
     def batch(self) -> Batch:
         """The plan as the cost model sees it, padding included."""
         if self.is_padded:
@@ -187,11 +204,21 @@ class Step:
         if self.chunks:
             chunks = tuple([Chunk(n, request.prefilled_tokens) for request, n in self.chunks.items()])
         if self.all_decodes:
-            return self._state.decodes.batch(chunks)
+            decodes = self._state.decodes.batch(chunks)
+            return self._with_ghosts(decodes) if self.ghost_contexts else decodes
         if not self.some_decodes:
             return Batch(chunks=chunks)
         contexts = [request.context_tokens for request in self.some_decodes]
         return Batch(len(contexts), sum(contexts), max(contexts), min(contexts), chunks)
+
+    def _with_ghosts(self, batch: Batch) -> Batch:
+        ghosts = self.ghost_contexts
+        return Batch(
+            batch.num_decodes + len(ghosts),
+            batch.decode_context_sum + sum(ghosts),
+            max(batch.decode_context_max, *ghosts),
+            min(batch.decode_context_min, *ghosts),
+        )
 
     def _padded_batch(self) -> Batch:
         slots, context = self.pad_decode_slots, self.pad_decode_context

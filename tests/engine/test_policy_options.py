@@ -96,3 +96,35 @@ def test_every_combination_ends_and_fast_equals_reference(world: World, options:
     assert (decodes + tokens <= budget).all()
     if not options["hybrid"]:
         assert not np.logical_and(decodes, tokens).any()
+
+
+def test_multi_step_decides_every_so_many_decode_iterations() -> None:
+    """3 decode iterations a decision. A (0, 4, 3), B (5, 6, 2) and C, which has to wait, by hand.
+
+    0-18: A's prompt. 18-41: A's decode and B's prompt. 41-53: A and B decode and are done, in the
+    first of three repetitions; nobody is left, so the next decision is due at once: C 53-67.
+    """
+    record = serve([(0, 4, 3), (5, 6, 2), (42, 2, 2)], "continuous", COST, {"num_steps": 3})
+    assert record.token_times == {0: [18, 41, 53], 1: [41, 53], 2: [67, 78]}
+
+
+def test_in_multi_step_a_finished_slot_costs_until_the_decision() -> None:
+    """A (0, 1, 2) and B (0, 1, 5), 3 steps; C arrives at 20.
+
+    0-14: both prompts. 14-26: both decode, A done. 26-38, 38-50: B, and A's slot still costs. At 50 a
+    decision: C's prompt beside B: 50-63, B done.
+    """
+    rows = [(0, 1, 2), (0, 1, 5), (20, 1, 1)]
+    record = serve(rows, "continuous", COST, {"num_steps": 3})
+    assert record.token_times == {0: [14, 26], 1: [14, 26, 38, 50, 63], 2: [63]}
+    assert record.idle_slot_iterations == 2
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds(("continuous",)), st.integers(2, 5))
+def test_multi_step_ends_and_fast_equals_reference(world: World, num_steps: int) -> None:
+    world.params["num_steps"] = num_steps
+    fast, reference = world.serve("fast"), world.serve("reference")
+    assert fast.token_times == reference.token_times
+    assert fast.kv_peak_blocks == reference.kv_peak_blocks
+    assert fast.idle_slot_iterations == reference.idle_slot_iterations
