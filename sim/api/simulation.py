@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from sim.api.budget import with_resolved_budget
@@ -53,6 +54,8 @@ def measure_with(
     except ConfigError as error:
         key, _, problem = str(error).partition(": ")
         raise config.source.error(key, problem) from None
+    if config.policy.oracle:
+        record.notices.append("policy.oracle: the policy may read true output lengths")
     resolved = resolved_config(config, record.num_blocks)
     slo, slo_classes = objectives(config)
     made_from = provenance(config, resolved)
@@ -72,10 +75,13 @@ def resolved_config(config: Config, num_blocks: int | None) -> dict[str, Any]:
 
 def provenance(config: Config, resolved: dict[str, Any]) -> dict[str, Any]:
     """What made a result: enough to make it again."""
+    path = config.policy.path
+    file = None if path is None else config.source.find(path)
     return {
         "version": __version__,
         "seed": config.seed,
         "policy": config.policy.name,
+        "policy_file_sha256": None if file is None else hashlib.sha256(file.read_bytes()).hexdigest(),
         "oracle": config.policy.oracle,
         "config": resolved,
     }

@@ -142,3 +142,14 @@ def test_a_result_round_trips_through_its_folder(tiny: Path) -> None:
     pd.testing.assert_frame_equal(again.requests, result.requests, check_dtype=False)
     pd.testing.assert_frame_equal(again.iterations, result.iterations, check_dtype=False)
     assert repr(again) == "Result('stall_free', 3/3 requests finished)"
+
+
+def test_the_report_says_that_a_policy_knew_the_output_lengths(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "note: policy.oracle: the policy may read true output lengths"
+    assert main(["run", "config.yaml"]) == 0
+    assert said not in capsys.readouterr().out
+    assert main(["run", "config.yaml", "--set", "policy.oracle=true"]) == 0
+    assert said in capsys.readouterr().out
+    assert sim.load_run("out").summary["provenance"]["oracle"] is True
