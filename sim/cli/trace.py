@@ -52,7 +52,9 @@ def _load_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("prompt", "output", "total"):
         parser.add_argument(f"--max-{name}-tokens", type=int, metavar="N", help=f"cap of {name} tokens")
     parser.add_argument(
-        "--over-cap", choices=("reject", "clip", "drop"), default="reject",
+        "--over-cap",
+        choices=("reject", "clip", "drop"),
+        default="reject",
         help="what becomes of requests over a cap: an error, shortened, left out (default: reject)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of whatever is random (default: 0)")
@@ -156,7 +158,9 @@ def _convert_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", help="a trace file")
     parser.add_argument("out", metavar="OUT", help="the new file; .gz or .zst at its end compresses it")
     parser.add_argument(
-        "--to", choices=("auto", *WRITERS), default="auto",
+        "--to",
+        choices=("auto", *WRITERS),
+        default="auto",
         help="its format (default: by its name, .csv plain, .jsonl mooncake, .parquet)",
     )
     _load_arguments(parser)
@@ -178,7 +182,11 @@ def _written(trace: Trace, path: str, format: str = "auto") -> int:
 def _generate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", metavar="SPEC", help="YAML with the keys of trace.synthetic, or a config")
     parser.add_argument(
-        "--set", dest="overrides", metavar="KEY=VALUE", action="append", default=[],
+        "--set",
+        dest="overrides",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
         help="override a key of the spec, e.g. arrivals.rate_per_s=8; may be repeated",
     )
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
@@ -208,12 +216,17 @@ def _fit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lengths", choices=LENGTH_FITS, default="empirical", help="prompts and outputs")
     parser.add_argument("--rate-bins", type=int, default=60, metavar="N", help="bins of the rate over time")
     parser.add_argument(
-        "--copula-bins", type=int, default=20, metavar="N",
+        "--copula-bins",
+        type=int,
+        default=20,
+        metavar="N",
         help="ranks of prompts and outputs are counted together in N x N bins (1: only their correlation)",
     )
     parser.add_argument("--comment", action="append", default=[], help="a line for the top of the files")
     parser.add_argument(
-        "--out", metavar="SPEC.yaml", required=True,
+        "--out",
+        metavar="SPEC.yaml",
+        required=True,
         help="the spec; its quantile table goes beside it, as SPEC_quantiles.csv",
     )
 
@@ -229,7 +242,10 @@ def _fit(arguments: Arguments) -> int:
     path = Path(arguments.out)
     table_path = path.with_name(path.stem + "_quantiles.csv")
     fit = fit_trace(
-        trace, gaps=arguments.gaps, lengths=arguments.lengths, rate_bins=arguments.rate_bins,
+        trace,
+        gaps=arguments.gaps,
+        lengths=arguments.lengths,
+        rate_bins=arguments.rate_bins,
         copula_bins=arguments.copula_bins,
         table_name=table_path.name,
     )
@@ -269,8 +285,11 @@ def _bytes_bar(label: str) -> Iterator[Progress | None]:
     from rich.console import Console
 
     columns = (
-        rich.TextColumn("{task.description}"), rich.BarColumn(), rich.DownloadColumn(),
-        rich.TransferSpeedColumn(), rich.TimeRemainingColumn(),
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.DownloadColumn(),
+        rich.TransferSpeedColumn(),
+        rich.TimeRemainingColumn(),
     )
     with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(label, total=None)

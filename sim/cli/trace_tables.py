@@ -25,23 +25,38 @@ def _summary(about: Mapping[str, Any]) -> Table:
     rows: list[tuple[str, str]] = [
         ("duration", f"{number(about['duration_s'])} s"),
         ("arrival rate, mean", f"{number(rate['mean_per_s'])} /s"),
-        ("arrival rate, busiest second and minute",
-         f"{number(rate['peak_second_per_s'])} /s, {number(rate['peak_minute_per_s'])} /s"),
+        (
+            "arrival rate, busiest second and minute",
+            f"{number(rate['peak_second_per_s'])} /s, {number(rate['peak_minute_per_s'])} /s",
+        ),
         ("prompt tokens", f"{number(rate['prompt_tokens_per_s'])} /s"),
         ("output tokens", f"{number(rate['output_tokens_per_s'])} /s"),
         ("CV of gaps (Poisson: 1)", number(burst["gap_cv"])),
-        ("index of dispersion in 1, 10, 60 s (Poisson: 1)",
-         ", ".join(number(burst[f"dispersion_{window}s"]) for window in (1, 10, 60))),
-        ("prompt/output correlation, rank and linear",
-         ", ".join(number(about["correlation"][kind]) for kind in ("spearman", "pearson"))),
+        (
+            "index of dispersion in 1, 10, 60 s (Poisson: 1)",
+            ", ".join(number(burst[f"dispersion_{window}s"]) for window in (1, 10, 60)),
+        ),
+        (
+            "prompt/output correlation, rank and linear",
+            ", ".join(number(about["correlation"][kind]) for kind in ("spearman", "pearson")),
+        ),
     ]
     if about["sessions"]:
         found = about["sessions"]
-        rows.append(("sessions", f"{found['count']:,}, {number(found['mean_turns'])} turns on average, "
-                                 f"think time {number(found['mean_think_s'])} s"))
+        rows.append(
+            (
+                "sessions",
+                f"{found['count']:,}, {number(found['mean_turns'])} turns on average, "
+                f"think time {number(found['mean_think_s'])} s",
+            )
+        )
     if reuse:
-        rows.append((f"prefix reuse (blocks of {reuse['block_tokens'] or '?'} tokens, endless cache)",
-                     f"{100 * reuse['hit_fraction']:.1f} % of {reuse['blocks']:,} blocks"))
+        rows.append(
+            (
+                f"prefix reuse (blocks of {reuse['block_tokens'] or '?'} tokens, endless cache)",
+                f"{100 * reuse['hit_fraction']:.1f} % of {reuse['blocks']:,} blocks",
+            )
+        )
     for name, counts in about["labels"].items():
         shown = ", ".join(f"{label} {count:,}" for label, count in list(counts.items())[:8])
         rows.append((name, shown + (" ..." if len(counts) > 8 else "")))

@@ -64,8 +64,14 @@ def _level(axes: Axes, value: float, label: str) -> None:
     """A horizontal line with its name on it, readable over bars."""
     axes.axhline(value, color=VERMILLION, linewidth=1.2)
     axes.annotate(
-        label, (0.99, value), xycoords=("axes fraction", "data"), color=VERMILLION, ha="right", va="center",
-        fontsize=9, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+        label,
+        (0.99, value),
+        xycoords=("axes fraction", "data"),
+        color=VERMILLION,
+        ha="right",
+        va="center",
+        fontsize=9,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
     )
 
 
@@ -92,7 +98,8 @@ def _lengths(axes: Axes, trace: Trace) -> None:
     high = max(int(trace.prompt_tokens.max()), int(trace.output_tokens.max()))
     edges = np.unique(np.rint(np.geomspace(1, high + 1, LENGTH_BINS + 1)))
     for tokens, color, name in (
-        (trace.prompt_tokens, BLUE, "prompt"), (trace.output_tokens, ORANGE, "output")
+        (trace.prompt_tokens, BLUE, "prompt"),
+        (trace.output_tokens, ORANGE, "output"),
     ):
         share = np.histogram(tokens, edges)[0] / len(tokens)
         label = f"{name}, median {np.median(tokens):,.0f}, p99 {np.percentile(tokens, 99):,.0f}"
@@ -142,6 +149,8 @@ def _reuse(axes: Axes, trace: Trace) -> None:
     total = 100 * hits.sum() / max(blocks.sum(), 1)
     _level(axes, total, f"overall {total:.0f} %")
     axes.set(
-        xlabel="time since the first arrival (s)", ylim=(0, 100), xlim=(0, edges[-1]),
+        xlabel="time since the first arrival (s)",
+        ylim=(0, 100),
+        xlim=(0, edges[-1]),
         title="prompt blocks that an endless prefix cache would already hold (%)",
     )

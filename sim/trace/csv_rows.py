@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,9 @@ from numpy.typing import NDArray
 from sim.core.errors import TraceError, suggestion
 from sim.trace.raw import Lines
 from sim.trace.source import TraceSource
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CHUNK_ROWS = 500_000
 
@@ -56,34 +61,52 @@ def read_chunks(
     Empty lines are skipped; `#` lines are skipped before the header. TraceError for a row with more
     fields than the header.
     """
-    import pandas as pd
-
     wanted = [name for name in columns if name is not None]
     skipped = _lines_before_header(source)
     with source.open_text() as file:
         for _ in range(skipped):
             file.readline()
-        try:
-            reader = pd.read_csv(
-                file, usecols=lambda name: name.strip() in wanted, dtype=str, keep_default_na=False,
-                skip_blank_lines=False, chunksize=CHUNK_ROWS, skipinitialspace=True, index_col=False,
-            )
-            first = skipped + 2
-            for frame in reader:
-                frame = frame.rename(columns=str.strip)
-                line = np.arange(first, first + len(frame), dtype=np.int64)
-                first += len(frame)
-                texts = {name: frame[name].fillna("").to_numpy(dtype=object) for name in wanted}
-                blank = np.logical_and.reduce([column == "" for column in texts.values()])
-                if blank.any():
-                    texts = {name: column[~blank] for name, column in texts.items()}
-                yield Chunk(texts, line[~blank])
-                if done():
-                    return
-        except pd.errors.ParserError as error:
-            raise TraceError(f"{source.path}: {str(error).strip()}") from None
-        except pd.errors.EmptyDataError:
-            raise TraceError(f"{source.path}: the file is empty") from None
+        first = skipped + 2
+        for frame in _frames(source, file):
+            line = np.arange(first, first + len(frame), dtype=np.int64)
+            first += len(frame)
+            texts = {name: frame[name].fillna("").to_numpy(dtype=object) for name in wanted}
+            blank = np.logical_and.reduce([column == "" for column in texts.values()])
+            if blank.any():
+                texts = {name: column[~blank] for name, column in texts.items()}
+            yield Chunk(texts, line[~blank])
+            if done():
+                return
+
+
+def _frames(source: TraceSource, file: TextIO) -> Iterator[pd.DataFrame]:
+    """Chunks of all columns as str. Every field is looked at, or pandas would not miss the extra ones."""
+    import pandas as pd
+
+    try:
+        reader = pd.read_csv(
+            file,
+            dtype=str,
+            keep_default_na=False,
+            skip_blank_lines=False,
+            chunksize=CHUNK_ROWS,
+            skipinitialspace=True,
+            index_col=False,
+        )
+        while True:
+            with warnings.catch_warnings():
+                # a first row that is too long is only worth a warning to pandas
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                frame = next(reader, None)
+            if frame is None:
+                return
+            yield frame.rename(columns=str.strip)
+    except pd.errors.ParserWarning:
+        raise TraceError(f"{source.path}: the first row has more fields than the header") from None
+    except pd.errors.ParserError as error:
+        raise TraceError(f"{source.path}: {str(error).strip()}") from None
+    except pd.errors.EmptyDataError:
+        raise TraceError(f"{source.path}: the file is empty") from None
 
 
 def _lines_before_header(source: TraceSource) -> int:

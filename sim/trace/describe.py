@@ -55,7 +55,9 @@ def describe(
         "labels": {
             name: dict(Counter(map(str, column)))
             for name, column in (
-                ("client", trace.client), ("slo_class", trace.slo_class), ("priority", trace.priority)
+                ("client", trace.client),
+                ("slo_class", trace.slo_class),
+                ("priority", trace.priority),
             )
             if column is not None
         },

@@ -35,9 +35,7 @@ def cache_dir() -> Path:
     return Path(chosen) if chosen else Path(_pooch().os_cache("llm-scheduler-sim"))
 
 
-def fetch_trace(
-    name: str, folder: str | Path | None = None, progress: Progress | None = None
-) -> Path:
+def fetch_trace(name: str, folder: str | Path | None = None, progress: Progress | None = None) -> Path:
     """The local file of public trace `name`, downloaded if it is not in `folder` (default: the cache).
 
     A transfer that was cut goes on where it stopped. ConfigError for an unknown name; TraceError
@@ -54,7 +52,10 @@ def fetch_file(trace: PublicTrace, folder: Path, progress: Progress | None = Non
     try:
         folder.mkdir(parents=True, exist_ok=True)
         found = _pooch().retrieve(
-            trace.url, known_hash=f"sha256:{trace.sha256}", fname=trace.file_name, path=folder,
+            trace.url,
+            known_hash=f"sha256:{trace.sha256}",
+            fname=trace.file_name,
+            path=folder,
             downloader=_Download(part, progress),
         )
     except ValueError as error:

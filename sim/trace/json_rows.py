@@ -26,10 +26,15 @@ def read_object_chunks(
     TraceError at the first line that is not a JSON object.
     """
     with source.open_text() as file:
-        numbered = ((number, text) for number, text in enumerate(file, start=1) if not text.isspace())
-        while batch := list(itertools.islice(numbered, CHUNK_ROWS)):
-            lines = np.array([number for number, _ in batch], dtype=np.int64)
-            yield lines, _objects([text for _, text in batch], lines, raw)
+        first = 1
+        while texts := list(itertools.islice(file, CHUNK_ROWS)):
+            lines = np.arange(first, first + len(texts), dtype=np.int64)
+            first += len(texts)
+            full = [not text.isspace() for text in texts]
+            if not all(full):
+                lines, texts = lines[full], list(itertools.compress(texts, full))
+            if texts:
+                yield lines, _objects(texts, lines, raw)
             if done():
                 return
 
@@ -55,9 +60,7 @@ def _object(text: str, line: int, raw: RawTrace) -> dict[str, Any]:
     return value
 
 
-def numbers_of(
-    raw: RawTrace, objects: Sequence[dict[str, Any]], key: str, lines: Lines
-) -> list[str | int]:
+def numbers_of(raw: RawTrace, objects: Sequence[dict[str, Any]], key: str, lines: Lines) -> list[str | int]:
     """The numbers under `key`, decimals as texts; TraceError at the first object without it."""
     try:
         return [value[key] for value in objects]

@@ -102,9 +102,7 @@ class MixtureLength:
             raise ConfigError("weights: at least one must be above 0")
 
 
-Length = (
-    FixedLength | UniformLength | LognormalLength | ZipfLength | EmpiricalLength | MixtureLength
-)
+Length = FixedLength | UniformLength | LognormalLength | ZipfLength | EmpiricalLength | MixtureLength
 
 
 def check_order(minimum: int, maximum: int | None) -> None:
@@ -157,7 +155,5 @@ LENGTHS: dict[str, type[Length]] = {
     for kind in (FixedLength, UniformLength, LognormalLength, ZipfLength, EmpiricalLength, MixtureLength)
 }
 """By `distribution`."""
-DELAYS: dict[str, type[Delay]] = {
-    kind.TAG: kind for kind in (FixedDelay, ExponentialDelay, LognormalDelay)
-}
+DELAYS: dict[str, type[Delay]] = {kind.TAG: kind for kind in (FixedDelay, ExponentialDelay, LognormalDelay)}
 """By `distribution`."""

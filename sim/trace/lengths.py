@@ -29,9 +29,7 @@ Tokens = NDArray[np.int64]
 SMALLEST_UNIFORM = 2.0**-53
 
 
-def draw_lengths(
-    length: Length, uniform: Floats, column: str, base_dir: Path | None = None
-) -> Tokens:
+def draw_lengths(length: Length, uniform: Floats, column: str, base_dir: Path | None = None) -> Tokens:
     """Tokens >= 1 at these uniforms in [0, 1). `column` is the default column of a table."""
     uniform = np.clip(uniform, SMALLEST_UNIFORM, 1 - SMALLEST_UNIFORM)
     match length:
@@ -99,9 +97,7 @@ def copula_uniforms(
     return (chosen // columns + within[0]) / rows, (chosen % columns + within[1]) / columns
 
 
-def correlated_uniforms(
-    rng: np.random.Generator, count: int, correlation: float
-) -> tuple[Floats, Floats]:
+def correlated_uniforms(rng: np.random.Generator, count: int, correlation: float) -> tuple[Floats, Floats]:
     """Two columns of uniforms with this rank correlation (Spearman), by a Gaussian copula."""
     # For a bivariate normal, Spearman's rho = 6/pi * asin(r/2) (Pearson 1907).
     pearson = 2 * math.sin(math.pi * correlation / 6)

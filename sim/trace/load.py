@@ -15,7 +15,7 @@ from sim.trace import select
 from sim.trace.formats import find_format
 from sim.trace.options import Arrivals
 from sim.trace.raw import RawTrace
-from sim.trace.source import TraceSource
+from sim.trace.source import TraceSource, damage_reported
 
 NO_ARRIVALS = "the file has no arrival times: every request arrives at 0; trace.arrivals gives them a process"
 
@@ -54,7 +54,7 @@ def load_trace(
     if source.path.is_dir():
         raise TraceError(f"{path} is a folder; trace.path must name a file")
     raw = RawTrace(source.path, limit=limit if window_s is None and thin is None else None)
-    with _collector_paused():
+    with _collector_paused(), damage_reported(source.path):
         find_format(format, source).read(source, raw)
     trace = select.build_trace(raw, source.path.name)
     if window_s is not None:

@@ -22,9 +22,19 @@ from sim.trace.raw import RawTrace
 
 Rows = NDArray[np.int64]
 ROW_COLUMNS = (
-    "arrival_ns", "prompt_tokens", "output_tokens", "request_ids", "priority", "client", "slo_class",
-    "session", "think_ns", "prefix_hashes",
+    "arrival_ns",
+    "prompt_tokens",
+    "output_tokens",
+    "request_ids",
+    "priority",
+    "client",
+    "slo_class",
+    "session",
+    "think_ns",
+    "prefix_hashes",
 )
+LONGEST_NS = 2**62
+"""146 years; sums of two such times still fit int64."""
 CAP_MODES = ("reject", "clip", "drop")
 
 
@@ -33,15 +43,16 @@ def build_trace(raw: RawTrace, name: str) -> Trace:
     if not raw.rows:
         dropped = "; ".join(f"{count} dropped: {reason}" for reason, count in raw.dropped.items())
         raise TraceError(f"{raw.path}: the trace has no requests{f' ({dropped})' if dropped else ''}")
-    columns: dict[str, Any] = {
-        key: _joined(chunks) for key, chunks in raw.columns.items() if key != "line"
-    }
+    columns: dict[str, Any] = {key: _joined(chunks) for key, chunks in raw.columns.items() if key != "line"}
     if "session" in columns:
         columns["session"] = number_sessions(columns["session"])
     finish_ns = columns.pop("finish_ns", None)
     trace = Trace(
-        name=name, hash_block_tokens=raw.hash_block_tokens, notices=tuple(raw.notices),
-        dropped=dict(raw.dropped), **columns,
+        name=name,
+        hash_block_tokens=raw.hash_block_tokens,
+        notices=tuple(raw.notices),
+        dropped=dict(raw.dropped),
+        **columns,
     )
     if finish_ns is not None:
         trace = dataclasses.replace(trace, think_ns=think_times(trace, finish_ns))
@@ -66,10 +77,18 @@ def _joined(chunks: list[Any]) -> Any:
 
 
 def number_sessions(labels: Sequence[str]) -> Rows:
-    """Session numbers in order of appearance; an empty label is a session of its own."""
+    """A number for each label; an empty label is a session of its own."""
     numbers: dict[Any, int] = {}
     keys = (label if label else ("alone", row) for row, label in enumerate(labels))
     return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64, len(labels))
+
+
+def _by_appearance(session: Rows) -> Rows:
+    """The same sessions, numbered in order of their first row."""
+    _, first, place = np.unique(session, return_index=True, return_inverse=True)
+    number = np.empty(len(first), dtype=np.int64)
+    number[np.argsort(first)] = np.arange(len(first))
+    return number[place]
 
 
 def take(trace: Trace, rows: Rows) -> Trace:
@@ -81,6 +100,8 @@ def take(trace: Trace, rows: Rows) -> Trace:
             chosen[name] = column[rows]
         elif column is not None:
             chosen[name] = [column[row] for row in rows.tolist()]
+    if trace.session is not None:
+        chosen["session"] = _by_appearance(chosen["session"])
     return dataclasses.replace(trace, **chosen)
 
 
@@ -148,7 +169,10 @@ def scaled_rate(trace: Trace, rate_scale: float) -> Trace:
         raise ConfigError(f"rate_scale: {rate_scale} must be above 0")
     if rate_scale == 1:
         return trace
-    return dataclasses.replace(trace, arrival_ns=_divided(trace.arrival_ns, Fraction(str(rate_scale))))
+    divisor = Fraction(str(rate_scale))
+    if int(trace.arrival_ns[-1]) / divisor >= LONGEST_NS:
+        raise ConfigError(f"rate_scale: {rate_scale} is too small; the trace would last over a century")
+    return dataclasses.replace(trace, arrival_ns=_divided(trace.arrival_ns, divisor))
 
 
 def _divided(times: Rows, divisor: Fraction) -> Rows:
@@ -239,5 +263,7 @@ def _drop(trace: Trace, name: str, cap: int, over: NDArray[np.bool_]) -> Trace:
 
 
 _CAPPERS: dict[str, Callable[[Trace, str, int, NDArray[np.bool_]], Trace]] = {
-    "reject": _reject, "clip": _clip, "drop": _drop,
+    "reject": _reject,
+    "clip": _clip,
+    "drop": _drop,
 }

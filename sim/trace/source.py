@@ -6,9 +6,13 @@ formats.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,6 +96,20 @@ class TraceSource:
                 return json.load(file, parse_float=str)
         except ValueError:
             return None
+
+
+@contextmanager
+def damage_reported(path: Path) -> Iterator[None]:
+    """A file that cannot be read to its end, or not be decompressed, is a TraceError."""
+    damage: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
+    with contextlib.suppress(ImportError):
+        import zstandard
+
+        damage = (*damage, zstandard.ZstdError)
+    try:
+        yield
+    except damage as error:
+        raise TraceError(f"cannot read trace {path}: {error}") from None
 
 
 def _open_zstd(path: Path) -> IO[bytes]:

@@ -55,8 +55,11 @@ def generate(
             f"synthetic.duration_s: no arrival within {spec.duration_s} s "
             f"at rate_per_s {spec.arrivals.rate_per_s}"
         )
-    trace = _conversations(spec, starts, seed, base, name) if _shares_context(spec) \
+    trace = (
+        _conversations(spec, starts, seed, base, name)
+        if _shares_context(spec)
         else _single_turns(spec, starts, seed, base, name)
+    )
     return origin_at_first(trace)
 
 
@@ -67,8 +70,11 @@ def _shares_context(spec: SyntheticSpec) -> bool:
 def _lengths(spec: SyntheticSpec, count: int, seed: int, base: Path | None) -> tuple[Tokens, Tokens]:
     """New prompt tokens and output tokens of each request."""
     rng = stream(seed, "trace.lengths")
-    for_prompt, for_output = correlated_uniforms(rng, count, spec.correlation) if spec.copula is None \
+    for_prompt, for_output = (
+        correlated_uniforms(rng, count, spec.correlation)
+        if spec.copula is None
         else copula_uniforms(rng, count, spec.copula)
+    )
     prompt = draw_lengths(spec.prompt_tokens, for_prompt, "prompt_tokens", base)
     return prompt, draw_lengths(spec.output_tokens, for_output, "output_tokens", base)
 
@@ -108,7 +114,10 @@ def _conversations(
     hashing = Hashing(turns, prompt, prefix, prefix_tokens, spec.hash_block_tokens)
     labels = _labels(spec, opened, seed)
     trace = Trace(
-        name, arrival, prompt, output,
+        name,
+        arrival,
+        prompt,
+        output,
         session=turns.session if spec.sessions else None,
         think_ns=think if spec.sessions else None,
         prefix_hashes=prefix_hashes(hashing),
@@ -132,7 +141,9 @@ def _labels(spec: SyntheticSpec, count: int, seed: int) -> dict[str, Any]:
     """Clients, SLO classes and priorities, drawn by their shares; none where the spec has none."""
     columns: dict[str, Any] = {}
     for column, shares in (
-        ("client", spec.clients), ("slo_class", spec.slo_classes), ("priority", spec.priorities)
+        ("client", spec.clients),
+        ("slo_class", spec.slo_classes),
+        ("priority", spec.priorities),
     ):
         if shares is None:
             continue
@@ -140,7 +151,8 @@ def _labels(spec: SyntheticSpec, count: int, seed: int) -> dict[str, Any]:
         drawn = stream(seed, f"trace.{column}").choice(len(weights), count, p=weights / weights.sum())
         labels = list(shares)
         columns[column] = (
-            np.array(labels, dtype=np.int64)[drawn] if column == "priority"
+            np.array(labels, dtype=np.int64)[drawn]
+            if column == "priority"
             else [labels[index] for index in drawn.tolist()]
         )
     return columns

@@ -17,7 +17,9 @@ def _mooncake(start: float, unit: float, block: int, **extra: int) -> str:
     for number, (prompt, output) in enumerate(zip(PROMPTS, OUTPUTS, strict=True)):
         ids = [0, *range(10 * number + 1, 10 * number + -(-prompt // block))]
         time = start + ARRIVALS_NS[number] / unit
-        rows.append({"timestamp": time, "input_length": prompt, "output_length": output, "hash_ids": ids, **extra})
+        rows.append(
+            {"timestamp": time, "input_length": prompt, "output_length": output, "hash_ids": ids, **extra}
+        )
     return _jsonl(*rows)
 
 
@@ -26,8 +28,12 @@ def _aiperf() -> str:
     for number, (at, prompt, output) in enumerate(zip(ARRIVALS_NS, PROMPTS, OUTPUTS, strict=True)):
         start = 1759813207532900363 + at
         metadata = {
-            "x_request_id": f"r{number}", "x_correlation_id": f"c{number // 2}", "turn_index": number % 2,
-            "request_start_ns": start, "request_end_ns": start + 100, "benchmark_phase": "profiling",
+            "x_request_id": f"r{number}",
+            "x_correlation_id": f"c{number // 2}",
+            "turn_index": number % 2,
+            "request_start_ns": start,
+            "request_end_ns": start + 100,
+            "benchmark_phase": "profiling",
             "was_cancelled": False,
         }
         metrics = {
@@ -35,15 +41,19 @@ def _aiperf() -> str:
             "output_sequence_length": {"value": output, "unit": "tokens"},
         }
         rows.append({"metadata": metadata, "metrics": metrics, "error": None})
-    rows.append({"metadata": {"request_start_ns": 1, "was_cancelled": True}, "metrics": {}, "error": {"code": 499}})
+    rows.append(
+        {"metadata": {"request_start_ns": 1, "was_cancelled": True}, "metrics": {}, "error": {"code": 499}}
+    )
     return _jsonl(*rows)
 
 
 def _guidellm() -> str:
     successful = [
         {
-            "request_id": f"g{number}", "request_start_time": 1700000000.25 + at / 1e9,
-            "prompt_tokens": prompt, "output_tokens": output,
+            "request_id": f"g{number}",
+            "request_start_time": 1700000000.25 + at / 1e9,
+            "prompt_tokens": prompt,
+            "output_tokens": output,
         }
         for number, (at, prompt, output) in enumerate(zip(ARRIVALS_NS, PROMPTS, OUTPUTS, strict=True))
     ]
@@ -53,8 +63,12 @@ def _guidellm() -> str:
 
 def _bench(**extra: object) -> str:
     result = {
-        "date": "20250101", "completed": 3, "input_lens": [*PROMPTS, 7], "output_lens": [*OUTPUTS, 0],
-        "errors": ["", "", "", "boom"], **extra,
+        "date": "20250101",
+        "completed": 3,
+        "input_lens": [*PROMPTS, 7],
+        "output_lens": [*OUTPUTS, 0],
+        "errors": ["", "", "", "boom"],
+        **extra,
     }
     return json.dumps(result)
 

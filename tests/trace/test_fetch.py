@@ -79,7 +79,9 @@ def test_a_file_is_downloaded_once_and_then_comes_from_the_cache(server: Server,
     assert [entry.name for entry in tmp_path.iterdir()] == ["trace.csv"]
 
 
-def test_a_cut_connection_is_an_error_and_the_next_call_goes_on_from_there(server: Server, tmp_path: Path) -> None:
+def test_a_cut_connection_is_an_error_and_the_next_call_goes_on_from_there(
+    server: Server, tmp_path: Path
+) -> None:
     server.cut_at = 500_000
     with pytest.raises(TraceError, match=r"cut after 500,000 of [\d,]+ bytes"):
         fetch_file(server.entry(), tmp_path)

@@ -48,8 +48,12 @@ def test_zstandard_is_transparent(tmp_path: Path) -> None:
     expect_the_three(load_trace(path))
 
 
-@pytest.mark.parametrize("name", [name for name, (file, _) in FILES.items() if file.endswith((".csv", ".jsonl"))])
-def test_crlf_a_byte_order_mark_blank_lines_and_no_last_newline_change_nothing(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", [name for name, (file, _) in FILES.items() if file.endswith((".csv", ".jsonl"))]
+)
+def test_crlf_a_byte_order_mark_blank_lines_and_no_last_newline_change_nothing(
+    name: str, tmp_path: Path
+) -> None:
     lines = FILES[name][1].replace("\r\n", "\n").rstrip("\n").split("\n")
     odd = "\ufeff" + "\r\n".join([*lines[:2], "", *lines[2:]])
     expect_the_three(load_trace(put(tmp_path, "odd", odd)))
@@ -67,8 +71,12 @@ def test_parquet_reads_the_plain_columns(tmp_path: Path) -> None:
 
     table = pa.table(
         {
-            "arrival_s": [1.0, 1.5, 3.0], "prompt_tokens": PROMPTS, "output_tokens": OUTPUTS,
-            "client": ["a", None, "b"], "prefix_hashes": [[1, 2], [1, 3], []], "hash_block_tokens": [16] * 3,
+            "arrival_s": [1.0, 1.5, 3.0],
+            "prompt_tokens": PROMPTS,
+            "output_tokens": OUTPUTS,
+            "client": ["a", None, "b"],
+            "prefix_hashes": [[1, 2], [1, 3], []],
+            "hash_block_tokens": [16] * 3,
         }
     )
     parquet.write_table(table, tmp_path / "t.parquet")
@@ -141,7 +149,8 @@ def test_llmservingsim_sessions_become_turns_with_think_times(tmp_path: Path) ->
     call = {"input_toks": 5, "output_toks": 2}
     rows = [
         {
-            "session_id": "s", "arrival_time_ns": 100,
+            "session_id": "s",
+            "arrival_time_ns": 100,
             "sub_requests": [{**call, "tool_duration_ns": 30}, {**call, "tool_duration_ns": 40}, call],
         },
         {**call, "arrival_time_ns": 120},
@@ -172,7 +181,9 @@ def test_files_without_arrivals_say_so_unless_a_process_is_given(tmp_path: Path)
 
 
 def test_vidur_may_hold_lengths_only(tmp_path: Path) -> None:
-    text = "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n100,10,110,10.0\n200,20,220,10.0\n"
+    text = (
+        "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n100,10,110,10.0\n200,20,220,10.0\n"
+    )
     trace = load_trace(put(tmp_path, "t.csv", text))
     assert trace.prompt_tokens.tolist() == [100, 200]
     assert trace.arrival_ns.tolist() == [0, 0]

@@ -44,7 +44,8 @@ def read(source: TraceSource, raw: RawTrace) -> None:
             request_ids=_texts(metadata, "x_request_id"),
             session=_texts(metadata, "x_correlation_id") if multi_turn else None,
             finish_ns=raw.times("request_end_ns", _texts(metadata, "request_end_ns"), at, 0)
-            if multi_turn else None,
+            if multi_turn
+            else None,
         )
 
 

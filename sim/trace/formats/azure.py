@@ -36,9 +36,7 @@ def read(source: TraceSource, raw: RawTrace) -> None:
         )
 
 
-def timestamps_to_ns(
-    raw: RawTrace, name: str, texts: NDArray[np.object_], lines: Lines
-) -> NDArray[np.int64]:
+def timestamps_to_ns(raw: RawTrace, name: str, texts: NDArray[np.object_], lines: Lines) -> NDArray[np.int64]:
     """ISO 8601 texts to ns since 1970, exact to 9 digits; without a zone they are taken as UTC."""
     import pandas as pd
 

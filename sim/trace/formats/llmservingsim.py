@@ -82,8 +82,11 @@ def _turns(raw: RawTrace, lines: Lines, objects: list[dict[str, Any]]) -> Iterat
         for number, call in enumerate(calls):
             start = {"arrival_time_ns": value["arrival_time_ns"]} if "arrival_time_ns" in value else {}
             yield {
-                **call, **(start if number == 0 else {"arrival_time_ns": None}),
-                "line": line, "session": f"session {value.get('session_id', line)}", "think_ns": wait,
+                **call,
+                **(start if number == 0 else {"arrival_time_ns": None}),
+                "line": line,
+                "session": f"session {value.get('session_id', line)}",
+                "think_ns": wait,
             }
             wait = str(call.get("tool_duration_ns", 0))
 

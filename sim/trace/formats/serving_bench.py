@@ -39,7 +39,8 @@ def read(source: TraceSource, raw: RawTrace) -> None:
     raw.add(
         keep=~failed,
         line=lines,
-        arrival_ns=raw.no_times(rows) if starts is None
+        arrival_ns=raw.no_times(rows)
+        if starts is None
         else raw.times("start_times", [str(value) for value in starts], lines, 9),
         prompt_tokens=prompts,
         output_tokens=outputs,

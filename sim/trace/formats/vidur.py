@@ -23,7 +23,8 @@ def read(source: TraceSource, raw: RawTrace) -> None:
         raw.add(
             keep=outputs > 0,
             line=chunk.line,
-            arrival_ns=raw.no_times(len(outputs)) if time is None
+            arrival_ns=raw.no_times(len(outputs))
+            if time is None
             else raw.times(time, chunk[time], chunk.line, 9),
             prompt_tokens=raw.tokens(prompt, chunk[prompt], chunk.line),
             output_tokens=outputs,
