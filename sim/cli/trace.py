@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sim.cli.console import Progress, note, say, show
-from sim.cli.options import parse_overrides
 from sim.core.errors import ConfigError
 from sim.trace.options import GAP_FITS, LENGTH_FITS
 
@@ -194,6 +193,7 @@ def _generate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _generate(arguments: Arguments) -> int:
+    from sim.cli.options import parse_overrides
     from sim.config.source import read_source
     from sim.trace.synthetic import generate
 
