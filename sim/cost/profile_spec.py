@@ -15,7 +15,7 @@ from typing import Any
 from sim.core.errors import ProfileError
 from sim.cost.catalogue import Gpu, ModelShape, gpu_names, load_gpu, load_model, model_names
 from sim.cost.collective import AllReduce
-from sim.cost.compose import Assembly, IterationTables, compose
+from sim.cost.compose import Assembly, compose
 from sim.cost.fields import check_keys, integer, number, read_yaml, text
 from sim.cost.layers import read_layers
 from sim.cost.profile import ProfileModel
@@ -40,23 +40,22 @@ def profile_from_spec(spec: Mapping[str, Any], where: str) -> ProfileModel:
     rule = spec.get("mixed_attention", "measured")
     if rule not in ATTENTION_RULES:
         raise ProfileError(f"{where}: mixed_attention must be measured or separate, not {rule!r}")
-    tables = folder_tables(spec, where)
+    assembly = assembly_of(spec, where)
+    tables = compose(read_layers(Path(spec["path"]), assembly.tensor_parallel), assembly)
     if not _switch(spec, "skew", where):
         tables = dataclasses.replace(tables, skew=None)
     return ProfileModel(tables, separate_attention=rule == "separate")
 
 
-def folder_tables(spec: Mapping[str, Any], where: str) -> IterationTables:
-    """Iteration tables of the folder `spec` names, for the hardware it names or the folder implies."""
-    folder = Path(text(spec, "path", where))
-    shape, gpu, parallel = hardware(spec, folder, where)
+def assembly_of(spec: Mapping[str, Any], where: str) -> Assembly:
+    """How to put the folder's layers together: the hardware and link `spec` names or implies."""
+    shape, gpu, parallel = hardware(spec, Path(text(spec, "path", where)), where)
     link = AllReduce(
         parallel,
         number(spec, "link_gb_s", where, default=gpu.link_gb_s, above=0),
         number(spec, "link_latency_us", where, default=gpu.link_latency_us),
     )
-    sizes = _graph_sizes(spec.get("graph_sizes"), where)
-    return compose(read_layers(folder, parallel), Assembly(shape, gpu, parallel, link, sizes))
+    return Assembly(shape, gpu, parallel, link, _graph_sizes(spec.get("graph_sizes"), where))
 
 
 def hardware(spec: Mapping[str, Any], folder: Path, where: str) -> tuple[ModelShape, Gpu, int]:

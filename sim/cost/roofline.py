@@ -38,14 +38,16 @@ class Efficiency:
     attention_compute: float = 0.4
     """Of peak FLOP/s, in prefill attention."""
     kv_bandwidth: float = 0.6
-    """Of peak bytes/s, for reading KV."""
+    """Of peak bytes/s, for reading KV in decode-only iterations."""
+    mixed_kv_bandwidth: float = 0.35
+    """The same beside a prefill, where decodes get kernels made for prefill."""
     layer_us: float = 30.0
     """Small kernels and gaps, a layer."""
     iteration_us: float = 300.0
     """Sampling and gaps, an iteration."""
 
 
-PEAK = Efficiency(1.0, 1.0, 1.0, 1.0, 0.0, 0.0)
+PEAK = Efficiency(1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0)
 
 
 class Roofline:
@@ -64,7 +66,9 @@ class Roofline:
         self._pair_us = shape.layers * 4 * heads * shape.head_dim / (
             gpu.flops_per_s(2) * 1e-6 * efficiency.attention_compute
         )
-        self._kv_us = shape.kv_bytes_per_token(tensor_parallel) / (bytes_per_us * efficiency.kv_bandwidth)
+        kv_us = shape.kv_bytes_per_token(tensor_parallel) / bytes_per_us
+        self._kv_us = kv_us / efficiency.kv_bandwidth
+        self._mixed_kv_us = kv_us / efficiency.mixed_kv_bandwidth
         self._fixed_us = efficiency.iteration_us + shape.layers * efficiency.layer_us
         self._all_reduce = AllReduce(tensor_parallel, gpu.link_gb_s, gpu.link_latency_us)
 
@@ -93,15 +97,15 @@ class Roofline:
 
     def prefill_attention_us(self, pairs: float, cached: float) -> float:
         """Attention of chunks with that many query-key pairs over `cached` tokens, all layers."""
-        return max(pairs * self._pair_us, cached * self._kv_us)
+        return max(pairs * self._pair_us, cached * self._mixed_kv_us)
 
     def work(self) -> Work:
         """The slopes of attention."""
-        return Work(self._pair_us, self.kv_token_us())
+        return Work(self._pair_us, self.kv_token_us(mixed=True))
 
-    def kv_token_us(self) -> float:
+    def kv_token_us(self, mixed: bool) -> float:
         """Decode attention, all layers, for every token of context."""
-        return max(self._kv_us, self._pair_us)
+        return max(self._mixed_kv_us if mixed else self._kv_us, self._pair_us)
 
     def _product_us(self, tokens: float, computed: float, read: float) -> float:
         """A matrix product that computes with some parameters a token and reads some once."""
@@ -122,7 +126,8 @@ class RooflineModel:
 
     def __init__(self, roofline: Roofline) -> None:
         self._roofline = roofline
-        self._context_us = roofline.kv_token_us()
+        self._context_us = roofline.kv_token_us(mixed=False)
+        self._mixed_context_us = roofline.kv_token_us(mixed=True)
         self._decode_us: dict[int, float] = {}
 
     def iteration_ns(self, batch: Batch) -> int:
@@ -138,7 +143,7 @@ class RooflineModel:
             time_us = (
                 self._roofline.fixed_us(batch.num_tokens, batch.num_sequences)
                 + self._roofline.prefill_attention_us(pairs, cached)
-                + self._context_us * context_sum
+                + self._mixed_context_us * context_sum
             )
         return round(time_us * 1000.0) or 1
 
