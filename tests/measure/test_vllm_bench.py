@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -105,3 +108,18 @@ def test_a_missing_file_and_appended_results(tmp_path):
     (tmp_path / "two.json").write_text("{}\n{}\n")
     with pytest.raises(TraceError, match="--append-result"):
         convert_bench(tmp_path / "two.json", tmp_path / "run")
+
+
+def test_the_script(write, tmp_path):
+    script = Path(__file__).parents[2] / "scripts" / "vllm_bench_to_run.py"
+
+    def run(*arguments):
+        command = [sys.executable, str(script), str(write()), str(tmp_path / "run"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    good = run("gpu=H100", "max_num_seqs=128", "enable_prefix_caching=false")
+    assert good.returncode == 0, good.stderr
+    assert "2 requests" in good.stdout
+    settings = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (settings["max_num_seqs"], settings["enable_prefix_caching"]) == (128, False)
+    assert (run("gpu").returncode, run("gpus=H100").returncode) == (2, 2)
