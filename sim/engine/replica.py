@@ -19,6 +19,7 @@ from sim.core.request import RequestState
 from sim.engine import jump
 from sim.engine.arrivals import Arrivals
 from sim.engine.clock import Clock
+from sim.engine.decodes import by_admission
 from sim.engine.jump import Ends
 from sim.engine.recorder import Recorder
 from sim.engine.settings import EngineSettings
@@ -308,6 +309,8 @@ class Replica:
                 self._end_prefill(request, end_ns, finished)
         if self._on_tokens is not None:
             self._ask_policy(self._on_tokens, step)
+        if step.chunks and len(finished) > 1:
+            finished.sort(key=by_admission)
         for request in finished:
             self._finish(request, end_ns)
         if self._state.held and self._batch_ended():

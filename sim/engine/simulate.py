@@ -109,7 +109,8 @@ def _replica_state(
 def _kv_cache(trace: Trace, policy: Policy, settings: EngineSettings) -> BlockLedger:
     num_blocks = None if getattr(policy, "unlimited_kv", False) else settings.num_blocks
     if settings.prefix_caching:
-        return PrefixCache(num_blocks, settings.block_size, trace.hash_block_tokens)
+        in_flight = int(settings.async_scheduling)
+        return PrefixCache(num_blocks, settings.block_size, trace.hash_block_tokens, in_flight)
     return BlockLedger(num_blocks, settings.block_size)
 
 

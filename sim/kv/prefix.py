@@ -51,14 +51,22 @@ class PrefixCache(BlockLedger):
     """
 
     __slots__ = (
-        "_blanks_at_end", "_cached", "_found", "_free", "_hash_tokens", "_held", "_version",
+        "_blanks_at_end", "_cached", "_found", "_free", "_hash_tokens", "_held", "_in_flight",
+        "_version",
     )  # fmt: skip
 
     def __init__(
-        self, num_blocks: int | None, block_size: int, hash_block_tokens: int | None = None
+        self,
+        num_blocks: int | None,
+        block_size: int,
+        hash_block_tokens: int | None = None,
+        entries_in_flight: int = 0,
     ) -> None:
         super().__init__(num_blocks, block_size)
         self._hash_tokens = hash_block_tokens or block_size
+        self._in_flight = entries_in_flight
+        """Newest entries of a decode that its preemption does not count as computed: with async
+        scheduling they are still being written when it is decided."""
         self._cached: dict[Key, list[CachedBlock]] = {}
         self._free: OrderedDict[CachedBlock | Blanks, None] = OrderedDict()
         """The queue of free blocks, next to be used first."""
@@ -123,10 +131,10 @@ class PrefixCache(BlockLedger):
 
     def release(self, state: RequestState) -> None:
         held = self._held.pop(state, [])
-        full = _entries(state) // self.block_size
+        is_finished = state._generated == state._output_tokens
+        full = self._entries(state, 0 if is_finished else self._in_flight) // self.block_size
         while len(held) > full and held[-1].users == 1:
             self._forget(held.pop())  # planned in this iteration, and not computed after all
-        is_finished = state._generated == state._output_tokens
         upto = min(full, self._findable_blocks(state.request)) if is_finished else full
         self._cache_upto(state, held, upto)
         self.give(state.blocks - len(held))
@@ -207,9 +215,8 @@ class PrefixCache(BlockLedger):
             self._blanks_at_end = Blanks(count)
             self._free[self._blanks_at_end] = None
 
-
-def _entries(state: RequestState) -> int:
-    """KV entries that `state`, no longer in a pool of decodes, has computed."""
-    if state.prefilled_tokens < state.prefill_tokens:
-        return state.prefilled_tokens
-    return state.prompt_tokens + state._generated - 1
+    def _entries(self, state: RequestState, in_flight: int) -> int:
+        """KV entries that `state`, no longer in a pool of decodes, has computed for certain."""
+        if state.prefilled_tokens < state.prefill_tokens:
+            return state.prefilled_tokens
+        return max(state.prefill_tokens, state.prompt_tokens + state._generated - 1 - in_flight)
