@@ -2,8 +2,8 @@
 
     python -m tests.oracle.mutants [--cases 60] [--only NAME ...]
 
-Each mutant is a text patch to a temporary copy of the tree, not to the working tree. A mutant is killed by
-the oracle equality tests, else by the case tests, else it survives, and the exit status is 1. The unpatched copy
+Each mutant is a text patch to a temporary copy of the tree, not to the working tree. It is killed by the
+oracle equality tests, else by the case tests, else it survives, and the exit status is 1. The unpatched copy
 must pass first. `EQUIVALENT` are patches that change no run; docs/testing.md says why.
 """
 
@@ -122,8 +122,9 @@ MUTANTS = (
     Mutant("a jump takes a block that is not free", JUMP,
            "if blocks_to_grow(1, middle) <= free:", "if blocks_to_grow(1, middle) <= free + 1:"),
     Mutant("a jump begins beside a prefill", REPLICA,
-           "            and not step.chunks\n            and not step.preempted\n"
-           "            and not self._state.prefilling\n", "            and not step.preempted\n"),
+           "        return (\n            step.all_decodes\n",
+           "        return (\n            (step.all_decodes and bool(step.chunks))\n"
+           "            or step.all_decodes\n"),
     Mutant("a jump begins in an iteration that preempted", REPLICA,
            "            and not step.preempted\n", ""),
 )
@@ -163,6 +164,8 @@ def judge(mutant: Mutant, tree: Path, cases: int) -> str:
     """Apply the mutant, run, and put the file back: "equality", "cases", or "survived"."""
     path = tree / mutant.file
     text = path.read_text()
+    if text.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.rule}: the patch fits {text.count(mutant.old)} places in {mutant.file}")
     path.write_text(text.replace(mutant.old, mutant.new))
     try:
         if not passes(tree, EQUALITY, cases):
@@ -174,7 +177,7 @@ def judge(mutant: Mutant, tree: Path, cases: int) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="break one rule at a time; every mutant must be noticed")
-    parser.add_argument("--cases", type=int, default=60, help="random worlds in each of the 16 cells")
+    parser.add_argument("--cases", type=int, default=60, help="random worlds in each of the 20 cells")
     parser.add_argument("--only", nargs="*", default=None, help="words; run the mutants whose rule has one")
     options = parser.parse_args()
     survivors = 0

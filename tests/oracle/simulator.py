@@ -1,4 +1,4 @@
-"""An independent simulator of four policies, for the real engine to be held against.
+"""An independent simulator of four policies and a variant, for the real engine to be held against.
 
 Owns one plain reading of design.md sections 3, 5 and 6: every iteration is planned anew from full lists,
 every block count is computed from its definition, nothing is skipped, cached or shared. It imports nothing of
@@ -71,11 +71,11 @@ class Oracle:
     def note_peak(self) -> None:
         self.peak = max(self.peak, self.num_blocks - self.free())
 
-    def admit(self) -> Req | None:
-        """Move the first waiting request to running, if there is a slot and KV for its whole prefill."""
+    def admit(self, req: Req | None = None) -> Req | None:
+        """Move `req` (or the first waiting) to running, if there is a slot and KV for its whole prefill."""
         if not self.waiting or len(self.running) >= self.max_batch:
             return None
-        req = self.waiting[0]
+        req = req or self.waiting[0]
         prefill = req.prompt + len(req.tokens)
         if self.reserve:
             need, margin = self.blocks_for(req.prompt + req.output - 1), 0
@@ -83,7 +83,7 @@ class Oracle:
             need, margin = self.blocks_for(prefill), self.watermark_blocks if self.running else 0
         if need + margin > self.free():
             return None
-        self.waiting.pop(0)
+        self.waiting.remove(req)
         req.blocks, req.prefill, req.cached = need, prefill, 0
         if req.first_scheduled is None:
             req.first_scheduled = self.now
@@ -121,6 +121,12 @@ class Oracle:
     def plan_continuous(self) -> tuple[list[Req], list[tuple[Req, int]]]:
         decodes = self.grow(list(self.running))
         return decodes, [] if self.preempted else self.admitted_prompts()
+
+    def plan_skip_ahead(self) -> tuple[list[Req], list[tuple[Req, int]]]:
+        """continuous that tries those behind one that does not fit: only so do some rules show at all."""
+        decodes = self.grow(list(self.running))
+        tried = [] if self.preempted else list(self.waiting)
+        return decodes, [(req, req.prefill) for req in tried if self.admit(req)]
 
     def plan_prefill_first(self) -> tuple[list[Req], list[tuple[Req, int]]]:
         decodes = list(self.running)

@@ -174,6 +174,12 @@ def test_s7_a_decode_evicts_the_partial_prefill_admitted_last_which_starts_again
     assert result["preemptions"] == [0, 1]
 
 
+def test_s12_skipping_ahead_still_admits_nobody_beside_a_preemption() -> None:
+    # At t=2 the older evicts the younger, which leaves two blocks. The newcomer needs one, and still waits.
+    result = run([(0, 2, 5), (0, 2, 4), (2, 1, 1)], "skip_ahead", num_blocks=6, block_size=1)
+    assert result["first_scheduled"] == [0, 0, 3]
+
+
 def test_ties_in_arrival_go_by_row() -> None:
     result = run([(5, 1, 1), (0, 1, 1), (5, 1, 1), (0, 1, 1)], "continuous", max_batch_size=1)
     assert result["first_scheduled"] == [5, 0, 6, 1]

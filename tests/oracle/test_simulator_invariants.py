@@ -12,7 +12,7 @@ from tests.oracle.simulator import simulate
 Requests = list[tuple[int, int, int]]
 World = dict[str, Any]
 
-POLICIES = ["static", "continuous", "prefill_first", "stall_free"]
+POLICIES = ["static", "continuous", "prefill_first", "stall_free", "skip_ahead"]
 
 triples = st.tuples(st.integers(0, 60), st.integers(1, 40), st.integers(1, 12))
 request_lists = st.lists(triples, min_size=1, max_size=12)
@@ -89,7 +89,7 @@ def test_the_past_does_not_know_the_future(policy: str, requests: Requests, worl
         assert [t for t in a if t <= cut] == [t for t in b if t <= cut]
 
 
-@pytest.mark.parametrize("policy", ["continuous", "prefill_first", "stall_free"])
+@pytest.mark.parametrize("policy", ["continuous", "prefill_first", "stall_free", "skip_ahead"])
 @given(requests=request_lists, world=worlds())
 def test_both_memory_rules_agree_when_memory_is_ample(policy: str, requests: Requests, world: World) -> None:
     world = world | {"num_blocks": 1000, "watermark": 0.0}
