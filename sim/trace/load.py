@@ -90,7 +90,10 @@ def _collector_paused() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            # through the frozen generation to the oldest one, so that enabling does not walk all rows
+            gc.freeze()
             gc.enable()
+            gc.unfreeze()
 
 
 def _near(path: Path) -> str:

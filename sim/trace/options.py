@@ -132,7 +132,7 @@ class SyntheticSpec:
         minimum=0.0,
     )
     max_total_tokens: int | None = param(
-        None, "most prompt plus output: output, then prompt, is cut to it; a session ends", minimum=2
+        None, "most prompt plus output; the prompt is cut, then the output; a session ends", minimum=2
     )
     sessions: Sessions | None = param(None, "conversations of several turns")
     shared_prefix: SharedPrefix | None = param(None, "shared system prompts")

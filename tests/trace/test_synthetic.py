@@ -143,7 +143,7 @@ def test_a_measured_copula_puts_requests_where_its_weights_are() -> None:
     assert short.mean() == pytest.approx(0.75, abs=0.02)
 
 
-def test_the_total_cap_cuts_the_output_and_then_the_prompt() -> None:
+def test_the_total_cap_cuts_the_prompt_and_then_the_output() -> None:
     trace = made(3, prompt_tokens=100, output_tokens=30, max_total_tokens=50)
     assert trace.prompt_tokens.tolist() == [20] * 3 and trace.output_tokens.tolist() == [30] * 3
     tight = made(3, prompt_tokens=100, output_tokens=30, max_total_tokens=20)
