@@ -55,7 +55,7 @@ def load_trace(
         raise TraceError(f"{path} is a folder; trace.path must name a file")
     raw = RawTrace(source.path, limit=limit if window_s is None and thin is None else None)
     with _collector_paused(), damage_reported(source.path):
-        find_format(format, source).read(source, raw)
+        _read(source, raw, format)
     trace = select.build_trace(raw, source.path.name)
     if window_s is not None:
         trace = select.in_window(trace, window_s)
@@ -79,6 +79,17 @@ def load_trace(
         max_output_tokens=max_output_tokens,
         max_total_tokens=max_total_tokens,
     )
+
+
+def _read(source: TraceSource, raw: RawTrace, format: str) -> None:
+    found = find_format(format, source)
+    try:
+        found.read(source, raw)
+    except (TypeError, AttributeError, KeyError, IndexError) as error:
+        # nested JSON with a number where an object should be, and the like
+        raise TraceError(
+            f"{source.path}: not laid out as format {found.name!r} is ({type(error).__name__}: {error})"
+        ) from error
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,39 @@ def test_a_damaged_archive_is_an_error_not_a_traceback(tmp_path: Path) -> None:
     path = tmp_path / "t.csv.gz"
     path.write_bytes(b"\x1f\x8b" + b"garbage" * 10)
     with pytest.raises(TraceError, match=r"t\.csv\.gz"):
+        load_trace(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"benchmarks": [5]}',
+        '[{"conversations": 5}]',
+        '{"input_lens": 5}',
+        '{"sub_requests": 5}',
+        '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": 7}',
+    ],
+)
+def test_json_of_another_shape_than_its_format_is_an_error_that_names_the_format(
+    text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(TraceError, match=r"t\.json: not laid out as format '\w+' is"):
+        load_trace(put(tmp_path, text, "t.json"))
+
+
+def test_a_truncated_archive_is_an_error(tmp_path: Path) -> None:
+    rows = "".join(f"{second},10,5\n" for second in range(50_000))
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress((HEADER + rows).encode())[:-1000])
+    with pytest.raises(TraceError, match="ended before the end"):
+        load_trace(path)
+
+
+def test_a_damaged_parquet_file_is_an_error(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra `parquet`")
+    path = tmp_path / "t.parquet"
+    path.write_bytes(b"PAR1garbage" * 10)
+    with pytest.raises(TraceError, match=r"cannot read trace .*t\.parquet"):
         load_trace(path)
 
 

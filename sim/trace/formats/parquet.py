@@ -24,29 +24,39 @@ def detect(source: TraceSource) -> bool:
 def read(source: TraceSource, raw: RawTrace) -> None:
     """Numbers may be of any numeric type; arrivals may be timestamps in a column arrival_time."""
     try:
+        import pyarrow as pa
         import pyarrow.parquet as parquet
     except ImportError:
         raise TraceError(f"{source.path}: reading Parquet needs pyarrow: pip install pyarrow") from None
     with source.open_bytes() as opened:
-        file = parquet.ParquetFile(opened)
-        names = file.schema_arrow.names
-        time = next((name for name in (*plain.TIMES, "arrival_time") if name in names), None)
-        for needed in ("prompt_tokens", "output_tokens"):
-            if needed not in names:
-                raise TraceError(f"{source.path}: no column {needed!r}: {suggestion(needed, names)}")
-        if time is None:
-            raise TraceError(f"{source.path}: no column 'arrival_s': {suggestion('arrival_s', names)}")
-        wanted = [time, *(name for name in plain.COLUMNS if name in names and name != time)]
-        first = 1
-        for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
-            columns = {name: _texts(batch.column(name)) for name in wanted}
-            if time == "arrival_time":
-                columns["arrival_ns"] = columns.pop("arrival_time")
-            rows = np.arange(first, first + len(batch), dtype=np.int64)
-            plain.add_chunk(raw, Chunk(columns, rows))
-            first += len(batch)
-            if raw.full:
-                return
+        try:
+            file = parquet.ParquetFile(opened)
+            _add_batches(raw, file, _columns(source, file.schema_arrow.names))
+        except pa.ArrowException as error:
+            raise TraceError(f"cannot read trace {source.path}: {error}") from None
+
+
+def _columns(source: TraceSource, names: list[str]) -> list[str]:
+    """The columns to read, the time first."""
+    time = next((name for name in (*plain.TIMES, "arrival_time") if name in names), None)
+    needed = ("prompt_tokens", "output_tokens") if time else ("arrival_s",)
+    for name in needed:
+        if name not in names:
+            raise TraceError(f"{source.path}: no column {name!r}: {suggestion(name, names)}")
+    return [str(time), *(name for name in plain.COLUMNS if name in names and name != time)]
+
+
+def _add_batches(raw: RawTrace, file: Any, wanted: list[str]) -> None:
+    first = 1
+    for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
+        columns = {name: _texts(batch.column(name)) for name in wanted}
+        if "arrival_time" in columns:
+            columns["arrival_ns"] = columns.pop("arrival_time")
+        rows = np.arange(first, first + len(batch), dtype=np.int64)
+        plain.add_chunk(raw, Chunk(columns, rows))
+        first += len(batch)
+        if raw.full:
+            return
 
 
 def _texts(column: Any) -> NDArray[np.object_]:
