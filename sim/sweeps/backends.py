@@ -16,8 +16,11 @@ import joblib
 
 from sim.core.errors import ConfigError, UserError, suggestion
 from sim.sweeps.pool import Pool
+from sim.sweeps.worker import belong_to
 
 BACKENDS = ("loky", "dask", "ray")
+WAIT_S = 60
+"""How long a Dask cluster may be without workers, as when it starts them anew."""
 
 
 def check_backend(backend: str, workers: int | None, address: str | None) -> None:
@@ -40,7 +43,8 @@ def open_pool(backend: str, workers: int | None = None, address: str | None = No
     """
     check_backend(backend, workers, address)
     if backend == "loky":
-        yield Pool("loky", workers or joblib.cpu_count())
+        options = {"initializer": belong_to, "initargs": (os.getpid(),)}
+        yield Pool("loky", workers or joblib.cpu_count(), options)
         return
     with ExitStack() as stack:
         yield (_dask_pool if backend == "dask" else _ray_pool)(stack, workers, address)
@@ -48,11 +52,17 @@ def open_pool(backend: str, workers: int | None = None, address: str | None = No
 
 def _dask_pool(stack: ExitStack, workers: int | None, address: str | None) -> Pool:
     distributed = _extra("distributed", "dask")
+    distributed_config = importlib.import_module("dask.config")
     joblib_dask = importlib.import_module("joblib._dask")
     if address is None:
+        # a cell whose worker died is tried again by the pool, alone, not by Dask beside others
+        stack.enter_context(distributed_config.set({"distributed.scheduler.allowed-failures": 0}))
         where: Any = stack.enter_context(
             distributed.LocalCluster(
-                n_workers=workers or joblib.cpu_count(), threads_per_worker=1, dashboard_address=None
+                n_workers=workers or joblib.cpu_count(),
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs="CRITICAL",
             )
         )
     else:
@@ -74,7 +84,8 @@ def _dask_pool(stack: ExitStack, workers: int | None, address: str | None) -> Po
             future.add_done_callback(lambda done: callback(done.exception()) if done.exception() else None)
             return future
 
-    return Pool(Dask(client=client), 2, address or "the local Dask cluster")
+    backend = Dask(client=client, wait_for_workers_timeout=WAIT_S)
+    return Pool(backend, 2, place=address or "the local Dask cluster")
 
 
 def _ray_pool(stack: ExitStack, workers: int | None, address: str | None) -> Pool:
@@ -92,7 +103,7 @@ def _ray_pool(stack: ExitStack, workers: int | None, address: str | None) -> Poo
         supports_return_generator = True
 
     cores = int(ray.cluster_resources().get("CPU", 1))
-    return Pool(Ray(), max(2, min(workers or cores, cores)), address or "the local Ray")
+    return Pool(Ray(), max(2, min(workers or cores, cores)), place=address or "the local Ray")
 
 
 def _start_ray(ray: Any, workers: int | None, address: str | None) -> None:

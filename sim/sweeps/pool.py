@@ -7,8 +7,9 @@ backends.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import joblib
@@ -27,6 +28,8 @@ class Pool:
     backend: Any
     """A joblib backend, or the name of one."""
     workers: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """For the joblib backend."""
     place: str | None = None
     """Where workers are that were started apart from this process, and may run other code."""
 
@@ -45,6 +48,7 @@ class Pool:
             except Exception:
                 # run_cell raises nothing: a worker was lost, with any of the cells sent out
                 if not sent:
+                    self._check_workers()
                     raise
             started = max(sent)
             for task in list(sent.values()):
@@ -82,10 +86,21 @@ class Pool:
 
     def _map(self, function: Callable[[Any], Any], items: Iterable[Any], workers: int) -> Iterator[Any]:
         run = joblib.Parallel(
-            n_jobs=workers, backend=self.backend, return_as="generator_unordered", batch_size=1
+            n_jobs=workers,
+            backend=self.backend,
+            return_as="generator_unordered",
+            batch_size=1,
+            **self.options,
         )
-        results: Iterator[Any] = run(joblib.delayed(function)(item) for item in items)
-        return results
+        results = run(joblib.delayed(function)(item) for item in items)
+        try:
+            # not `yield from`, which would close `results` out of reach of the finally below
+            for result in results:  # noqa: UP028
+                yield result
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results.close()
 
     def _where(self) -> str:
         return "" if self.place is None else f" at {self.place}"

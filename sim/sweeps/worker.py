@@ -7,6 +7,8 @@ changes a result.
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 import traceback
@@ -29,6 +31,7 @@ T = TypeVar("T")
 KEPT_REQUESTS = 2_000_000
 """Traces are forgotten, oldest first, beyond so many requests in all."""
 KEPT_MODELS = 16
+PARENT_CHECK_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,18 @@ def run_cell(task: Task) -> Outcome:
             wall_s = time.perf_counter() - started
             return Outcome(task.index, None, _described(error), trail, (), wall_s, code_digest())
         return Outcome(task.index, metrics, None, None, notices, time.perf_counter() - started, code_digest())
+
+
+def belong_to(parent: int) -> None:
+    """Leave Ctrl-C to process `parent`, and end soon after it: a sweep that is killed leaves no process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_CHECK_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="watch parent", daemon=True).start()
 
 
 def _measure(task: Task) -> tuple[dict[str, Any], tuple[str, ...]]:
