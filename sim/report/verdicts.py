@@ -95,10 +95,9 @@ def _by_difference(
 ) -> str:
     """For metrics that are 0 somewhere, which have no ratio."""
     factor, behind = (100.0, " points") if unit == "share" else (1.0, f" {unit}" if unit else "")
-    if difference.mean < 0:
-        size, word = difference.mirrored(lambda value: -factor * value), "lower"
-    else:
-        size, word = difference.mirrored(lambda value: -factor * value).mirrored(lambda value: -value), "higher"
+    size, word = difference.mirrored(lambda value: -factor * value), "lower"
+    if difference.mean > 0:
+        size, word = size.mirrored(lambda value: -value), "higher"
     if difference.low is not None and not shown:
         return f"{noun}: no difference shown; {policy}'s is {_told(size)}{behind} {word}{_ends(size, behind)}"
     return f"{policy}'s {noun} is {_told(size)}{behind} {word} than {baseline}'s{_ends(size, behind)}"
