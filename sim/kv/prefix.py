@@ -15,19 +15,17 @@ from sim.core.errors import SimError
 from sim.core.request import Request, RequestState
 from sim.kv.blocks import BlockLedger
 
-Key = tuple[int | None, int, int]
-"""What a cached block holds: (chained hash, block number, 0), or (None, block number, trace row)
-for what only this request itself can hit again, after a preemption."""
+Key = tuple[int, int] | tuple[int, int, None]
+"""What a cached block holds: (chained hash, block number), or (trace row, block number, None) for
+what only this request itself can hit again, after a preemption."""
 
 
 class CachedBlock:
     """A full block whose content can be found; `users` requests hold it."""
 
     __slots__ = ("key", "users")
-
-    def __init__(self, key: Key) -> None:
-        self.key = key
-        self.users = 1
+    key: Key
+    users: int
 
 
 class Blanks:
@@ -52,7 +50,7 @@ class PrefixCache(BlockLedger):
 
     __slots__ = (
         "_blanks_at_end", "_cached", "_found", "_free", "_hash_tokens", "_held", "_in_flight",
-        "_version",
+        "_twins", "_version",
     )  # fmt: skip
 
     def __init__(
@@ -67,7 +65,9 @@ class PrefixCache(BlockLedger):
         self._in_flight = entries_in_flight
         """Newest entries of a decode that its preemption does not count as computed: with async
         scheduling they are still being written when it is decided."""
-        self._cached: dict[Key, list[CachedBlock]] = {}
+        self._cached: dict[Key, CachedBlock] = {}
+        self._twins: dict[Key, list[CachedBlock]] = {}
+        """Younger cached blocks of the same content, oldest first."""
         self._free: OrderedDict[CachedBlock | Blanks, None] = OrderedDict()
         """The queue of free blocks, next to be used first."""
         self._blanks_at_end: Blanks | None = None
@@ -105,17 +105,17 @@ class PrefixCache(BlockLedger):
         super().take(blocks)
         free = self._free
         while blocks:
-            entry = next(iter(free))
-            if isinstance(entry, CachedBlock):
-                del free[entry]
+            entry, _ = free.popitem(last=False)
+            if type(entry) is CachedBlock:
                 self._forget(entry)
                 blocks -= 1
             elif entry.count > blocks:
                 entry.count -= blocks
+                free[entry] = None
+                free.move_to_end(entry, last=False)
                 blocks = 0
             else:
                 blocks -= entry.count
-                del free[entry]
                 if entry is self._blanks_at_end:
                     self._blanks_at_end = None
 
@@ -138,14 +138,21 @@ class PrefixCache(BlockLedger):
         upto = min(full, self._findable_blocks(state.request)) if is_finished else full
         self._cache_upto(state, held, upto)
         self.give(state.blocks - len(held))
+        self._drop(held)
+        state.blocks = 0
+
+    def _drop(self, held: list[CachedBlock]) -> None:
+        """One user less for each; those without any join the queue, last block first."""
+        free, before = self._free, len(self._free)
         for block in reversed(held):
             block.users -= 1
             if not block.users:
-                self._free[block] = None
-                self._blanks_at_end = None
-                self.free_blocks += 1
-                self.used_blocks -= 1
-        state.blocks = 0
+                free[block] = None
+        freed = len(free) - before
+        if freed:
+            self._blanks_at_end = None
+            self.free_blocks += freed
+            self.used_blocks -= freed
 
     def check(self) -> None:
         super().check()
@@ -165,10 +172,10 @@ class PrefixCache(BlockLedger):
         findable = self._findable_blocks(state.request)
         last = (state.prefill_tokens - 1) // self.block_size
         for number in range(last if state.num_preemptions else min(last, findable)):
-            blocks = self._cached.get(self._key(state.request, number, findable))
-            if blocks is None:
+            block = self._cached.get(self._key(state.request, number, findable))
+            if block is None:
                 break
-            found.append(blocks[0])
+            found.append(block)
         self._found = (state, state.prefill_tokens, self._version, found)
         return found
 
@@ -186,27 +193,39 @@ class PrefixCache(BlockLedger):
 
     def _key(self, request: Request, number: int, findable: int) -> Key:
         if number >= findable:
-            return None, number, request.row
+            return request.row, number, None
         last_token = (number + 1) * self.block_size - 1
-        return request.prefix_hashes[last_token // self._hash_tokens], number, 0
+        return request.prefix_hashes[last_token // self._hash_tokens], number
 
     def _cache_upto(self, state: RequestState, held: list[CachedBlock], upto: int) -> None:
         """Make blocks that `state` uses findable, so that its first `upto` ones are."""
         if len(held) >= upto:
             return
-        findable = self._findable_blocks(state.request)
+        request, cached, key_of = state.request, self._cached, self._key
+        findable = self._findable_blocks(request)
         for number in range(len(held), upto):
-            block = CachedBlock(self._key(state.request, number, findable))
-            self._cached.setdefault(block.key, []).append(block)
+            block = CachedBlock()
+            block.key = key = key_of(request, number, findable)
+            block.users = 1
+            if cached.setdefault(key, block) is not block:
+                self._twins.setdefault(key, []).append(block)
             held.append(block)
         self._version += 1
 
     def _forget(self, block: CachedBlock) -> None:
-        blocks = self._cached[block.key]
-        blocks.remove(block)
-        if not blocks:
-            del self._cached[block.key]
         self._version += 1
+        key, twins = block.key, None
+        if self._twins:
+            twins = self._twins.get(key)
+        if not twins:
+            del self._cached[key]
+            return
+        if self._cached[key] is block:
+            self._cached[key] = twins.pop(0)
+        else:
+            twins.remove(block)
+        if not twins:
+            del self._twins[key]
 
     def _append_blanks(self, count: int) -> None:
         if self._blanks_at_end is not None:
