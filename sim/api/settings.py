@@ -28,6 +28,8 @@ def engine_settings(config: Config, inputs: Inputs, progress: Progress | None) -
         watermark=cache.watermark,
         prefix_caching=cache.prefix_caching,
         max_model_len=config.replica.max_model_len,
+        async_scheduling=config.replica.async_scheduling,
+        front_end_ns=seconds_to_ns(config.replica.front_end_delay_s),
         mode=config.engine.mode,
         seed=config.seed,
         oracle=config.policy.oracle,

@@ -106,6 +106,10 @@ class ReplicaConfig(Section):
     tensor_parallel: PositiveInt = 1
     max_model_len: PositiveInt | None = None
     """Requests with prompt + output above it are rejected; null is no limit."""
+    async_scheduling: bool = False
+    """Plan each iteration before the results of the one before it are known, as vLLM does by default."""
+    front_end_delay_s: Annotated[float, Field(ge=0)] = 0.0
+    """From a request's arrival at the API to the scheduler's seeing it."""
 
 
 def _blocks(given: Any) -> Any:

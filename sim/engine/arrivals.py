@@ -35,9 +35,11 @@ class Arrivals:
     """Delivers requests into an inbox that the replica empties at its decisions."""
 
     def __init__(
-        self, env: Clock, trace: Trace, closed_loop: int | None = None
+        self, env: Clock, trace: Trace, closed_loop: int | None = None, front_end_ns: int = 0
     ) -> None:
         self._env = env
+        self._front_end_ns = front_end_ns
+        """Between a request's arrival and its reaching the scheduler."""
         self._closed_loop = closed_loop
         self._requests = trace.requests()
         self._turns = _Turns(trace) if trace.session is not None and closed_loop is None else None
@@ -53,9 +55,10 @@ class Arrivals:
         """The SimPy process of the arrivals whose times are known beforehand."""
         env = self._env
         for request in self._known_beforehand():
-            if request.arrival_ns > env.now:
-                self._next_ns = request.arrival_ns
-                yield ArrivalTime(env, request.arrival_ns - env.now)
+            reaches_ns = request.arrival_ns + self._front_end_ns
+            if reaches_ns > env.now:
+                self._next_ns = reaches_ns
+                yield ArrivalTime(env, reaches_ns - env.now)
             self._deliver(request)
         self._next_ns = None
 
@@ -85,8 +88,9 @@ class Arrivals:
             return []
         taken, self._inbox = self._inbox, []
         if until_ns is not None:
-            self._inbox = [request for request in taken if request.arrival_ns > until_ns]
-            taken = [request for request in taken if request.arrival_ns <= until_ns]
+            last_ns = until_ns - self._front_end_ns
+            self._inbox = [request for request in taken if request.arrival_ns > last_ns]
+            taken = [request for request in taken if request.arrival_ns <= last_ns]
         if len(taken) > 1:
             taken.sort(key=_arrival_order)
         return taken
@@ -119,14 +123,15 @@ class Arrivals:
 
     def _release(self, request: Request, arrival_ns: int) -> None:
         request = request._replace(arrival_ns=arrival_ns)
-        if arrival_ns == self._env.now:
+        reaches_ns = arrival_ns + self._front_end_ns
+        if reaches_ns == self._env.now:
             self._deliver(request)
         else:
-            heappush(self._later, (arrival_ns, request.row))
-            self._env.process(self._arrive_later(request))
+            heappush(self._later, (reaches_ns, request.row))
+            self._env.process(self._arrive_later(request, reaches_ns))
 
-    def _arrive_later(self, request: Request) -> Generator[simpy.Event, None, None]:
-        yield ArrivalTime(self._env, request.arrival_ns - self._env.now)
+    def _arrive_later(self, request: Request, reaches_ns: int) -> Generator[simpy.Event, None, None]:
+        yield ArrivalTime(self._env, reaches_ns - self._env.now)
         heappop(self._later)
         self._deliver(request)
 

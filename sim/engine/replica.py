@@ -62,6 +62,8 @@ class Replica:
         """Async scheduling: when the iteration that just ended began, None if the pipeline is dry."""
         self._is_behind = False
         """Whether the plan was made without something that is known by now."""
+        self._cold_start_ns: int = getattr(cost, "cold_start_ns", 0)
+        """Still to be added to the first iteration."""
         self._repetitions = 0
         """How often the plan is still to be run before the next decision (Step.repeat)."""
         self.policy_calls = 0
@@ -229,7 +231,7 @@ class Replica:
         if self._jumps and self._repeats_itself():
             ends = self._jump_ends(batch, now)
         else:
-            ends = (now + self._copy_ns() + self._cost.iteration_ns(batch),)
+            ends = (now + self._extra_ns() + self._cost.iteration_ns(batch),)
         self._recorder.iterations(
             now, ends, decodes, step.chunks, batch, used_blocks, len(state.waiting)
         )
@@ -241,11 +243,12 @@ class Replica:
             self._known_ns = now if isinstance(ends, tuple) else int(ends[-2])
         return ends
 
-    def _copy_ns(self) -> int:
-        """Time to move swapped KV, which the iteration waits for."""
+    def _extra_ns(self) -> int:
+        """What the iteration waits for beside its batch: moving swapped KV, and once the cold start."""
         blocks, self._state.moving_blocks = self._state.moving_blocks, 0
         self.swapped_blocks += blocks
-        return blocks * (self._settings.swap_ns_per_block or 0)
+        cold_start_ns, self._cold_start_ns = self._cold_start_ns, 0
+        return cold_start_ns + blocks * (self._settings.swap_ns_per_block or 0)
 
     def _repeats_itself(self) -> bool:
         """Whether the plan repeats itself until a completion, an arrival or a lack of blocks.

@@ -41,6 +41,8 @@ class EngineSettings:
     """Plan each iteration while the one before runs: arrivals and freed slots and blocks count one late."""
     closed_loop: int | None = None
     """Requests kept in flight, each completion releasing the next; None replays arrival times."""
+    front_end_ns: int = 0
+    """From a request's arrival at the API to the scheduler's seeing it; part of its TTFT."""
     steady_window_ns: tuple[int, int] | None = None
     policy_timeout_s: float | None = 20.0
     """Real seconds after which one call of the policy counts as a loop; None never."""

@@ -39,7 +39,7 @@ def simulate(
     env = Clock()
     recorder = Recorder(trace, _steady_window(trace, settings), settings.record_iterations)
     tokens = TokenLog() if settings.token_times else None
-    arrivals = Arrivals(env, trace, settings.closed_loop)
+    arrivals = Arrivals(env, trace, settings.closed_loop, settings.front_end_ns)
     kv = _kv_cache(trace, policy, settings)
     state = _replica_state(kv, policy, cost, settings, recorder, tokens)
     notices = [*trace.notices, *_prepare(policy, trace)]

@@ -1,5 +1,7 @@
 """When requests arrive: by the clock, in a closed loop, and as turns of sessions."""
 
+import dataclasses
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,3 +52,21 @@ def test_a_rejected_turn_releases_the_next() -> None:
     assert record.arrival_ns.tolist() == [0, 20, 20]
     assert record.reasons == {1: "prompt 99 + output 1 tokens exceed max_model_len 50"}
     assert record.finish_ns.tolist()[2] == 30
+
+
+@settings(max_examples=100, deadline=None)
+@given(worlds(STANDARD), st.integers(0, 40))
+def test_a_front_end_delay_is_a_later_arrival_that_counts_from_the_earlier(world: World, delay: int) -> None:
+    delayed = world.serve(front_end_ns=delay)
+    shifted = dataclasses.replace(world.trace, arrival_ns=world.trace.arrival_ns + delay)
+    later = dataclasses.replace(world, trace=shifted)
+    if world.policy != "static" or not world.params["max_wait_s"]:
+        assert delayed.token_times == later.serve().token_times
+    assert delayed.arrival_ns.tolist() == world.trace.arrival_ns.tolist()
+
+
+def test_a_cold_start_is_paid_once() -> None:
+    class Cold(LinearCost):
+        cold_start_ns = 100
+
+    assert serve([(0, 1, 3)], "continuous", Cold(base=10)).token_times == {0: [110, 120, 130]}
