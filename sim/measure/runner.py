@@ -19,7 +19,7 @@ from sim.measure.measurement import Measurement, Target
 from sim.measure.meter import Meter
 from sim.measure.plan import SPACING_TOKENS, BatchStep, Caps, LoneStep, Plan, Step, check_caps, split_prefill
 from sim.measure.prompts import PromptMaker
-from sim.measure.timeline import Refusal, Stream, decode_sample, mixed_samples, ttft_sample
+from sim.measure.timeline import Refusal, Stream, mixed_samples, quiet_decodes, ttft_sample
 
 MOST_BUSY_SHARE = 0.75
 """Share of a processor above which the client itself is what a batch's tokens wait for."""
@@ -124,15 +124,16 @@ def _keep_batch(step: BatchStep, batch: _Batch, done: Measurement) -> None:
         reason = f"reading it kept the client busy {busy_share:.0%} of the time, too much to stamp well"
         done.keep(step.label, Refusal(reason))
         return
-    decode = decode_sample(step.label, streams, injected)
-    done.keep(step.label, decode)
-    if isinstance(decode, Refusal):
+    quiet = quiet_decodes(streams, injected)
+    if isinstance(quiet, Refusal):
+        done.keep(step.label, quiet)
         return
+    done.keep(step.label, quiet.sample(step.label))
     budget = done.plan.grid.token_budget
     for wanted, prompt in zip(step.injected, injected, strict=False):
         chunks = split_prefill(prompt.prompt_tokens, step.num_decodes, budget)
         cell = f"{step.label} + prompt of {wanted}"
-        done.keep(cell, mixed_samples(cell, streams, prompt, chunks, decode.time_s))
+        done.keep(cell, mixed_samples(cell, streams, prompt, chunks, quiet))
     for wanted in step.injected[len(injected) :]:
         reason = "the decodes ended before it was sent"
         done.keep(f"{step.label} + prompt of {wanted}", Refusal(reason))
