@@ -17,8 +17,9 @@ from sim.api.result import Result
 from sim.api.settings import Progress
 from sim.api.simulation import run_with
 from sim.config import Config, Source
+from sim.config.parse import parse_policy
 from sim.config.source import show
-from sim.config.tree import CompareConfig, PolicyConfig, parse_policy
+from sim.config.tree import CompareConfig, PolicyConfig
 from sim.core.registry import POLICIES
 
 if TYPE_CHECKING:

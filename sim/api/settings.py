@@ -20,6 +20,7 @@ Progress = Callable[[int, int], None]
 def engine_settings(config: Config, inputs: Inputs, progress: Progress | None) -> EngineSettings:
     """The engine's settings as `config` gives them; ConfigError for a name that is not known."""
     cache, loop = config.kv_cache, config.trace.closed_loop
+    window = config.output.steady_window_s
     check_settings(config)
     return EngineSettings(
         num_blocks=inputs.num_blocks,
@@ -38,6 +39,7 @@ def engine_settings(config: Config, inputs: Inputs, progress: Progress | None) -
         ordering=_ordering(config),
         victim=cache.victim,
         swap_ns_per_block=_swap_ns_per_block(config),
+        steady_window_ns=None if window is None else (seconds_to_ns(window[0]), seconds_to_ns(window[1])),
         closed_loop=None if loop is None else loop.concurrency,
         policy_timeout_s=config.engine.policy_timeout_s,
         progress=progress,

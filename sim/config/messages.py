@@ -47,9 +47,6 @@ def problem_of(finding: Mapping[str, Any], allowed_keys: Iterable[str]) -> str:
         return f"must be {words} {context[bound]:g}, got {got}"
     if kind == "string_pattern_mismatch":
         return f"must be usable as the name of a folder, got {got}"
-    if kind in ("too_short", "too_long"):
-        length = context["min_length" if kind == "too_short" else "max_length"]
-        return f"must have {length} entries, got {got}"
     if kind == "literal_error":
         return f"unknown value {got}: {suggestion(str(finding['input']), _literals(context['expected']))}"
     return str(finding["msg"])

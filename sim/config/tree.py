@@ -7,28 +7,36 @@ against what that layer declares: `policy` (its class), `cost_model` (sim.cost),
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
-    ValidationError,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
-from sim.config.messages import problem_of
 from sim.config.source import Source, show
-from sim.core.errors import ConfigError
 
-S = TypeVar("S", bound="Section")
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0)]
+
+
+def _rising(given: list[float]) -> list[float]:
+    if len(given) == 2 and 0 <= given[0] < given[1]:
+        return given
+    raise PydanticCustomError(
+        "window", "must be [start, end] with 0 <= start < end, got {got}", {"got": show(given)}
+    )
+
+
+Window = Annotated[list[float], AfterValidator(_rising)]
+"""[start, end) in seconds after the first arrival."""
 
 
 class Section(BaseModel):
@@ -73,7 +81,7 @@ class TraceConfig(Section):
     """Only the first so many requests."""
     rate_scale: PositiveFloat = 1.0
     """2 makes arrivals twice as fast."""
-    window_s: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
+    window_s: Window | None = None
     """[start, end) after the first arrival."""
     thin: Annotated[float, Field(gt=0, le=1)] | None = None
     """Keep this fraction of the requests, drawn with the seed."""
@@ -208,6 +216,8 @@ class OutputConfig(Section):
     """Default: runs/<name>."""
     plots: bool = True
     format: Literal["csv", "parquet"] = "csv"
+    steady_window_s: Window | None = None
+    """[start, end) of the steady throughput; null is the middle half of the arrivals."""
 
 
 class CompareConfig(Section):
@@ -249,40 +259,3 @@ class Config(Section):
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.to_dict(), sort_keys=False)
-
-
-def parse_config(source: Source) -> Config:
-    """The validated tree of `source`; ConfigError with a line for every finding otherwise."""
-    config = _validated(Config, source.values, source, "")
-    config._source = source
-    return config
-
-
-def parse_policy(values: Mapping[str, Any], source: Source, section: str) -> PolicyConfig:
-    """A `policy` section on its own; its errors are placed by `source` at `section`."""
-    return _validated(PolicyConfig, values, source, section)
-
-
-def _validated(cls: type[S], values: Mapping[str, Any], source: Source, section: str) -> S:
-    try:
-        return cls.model_validate(dict(values))
-    except ValidationError as failure:
-        problems = [_locate(cls, finding, source, section) for finding in failure.errors(include_url=False)]
-        raise ConfigError("\n".join(str(problem) for problem in problems)) from None
-
-
-def _locate(cls: type[Section], finding: Mapping[str, Any], source: Source, section: str) -> ConfigError:
-    location = [str(part) for part in finding["loc"]]
-    key = ".".join(filter(None, [section, *location]))
-    return source.error(key, problem_of(finding, _keys_of(cls, location[:-1])))
-
-
-def _keys_of(section: type[Section], location: list[str]) -> list[str]:
-    """The keys that the section at `location` below `section` takes."""
-    for part in location:
-        if part not in section.model_fields:
-            continue  # a name of the user's in a mapping of sections, as in slo.classes.<name>
-        annotation = section.model_fields[part].annotation
-        options = [annotation, *get_args(annotation)]
-        section = next(o for o in options if isinstance(o, type) and issubclass(o, Section))
-    return list(section.model_fields)

@@ -121,7 +121,11 @@ POLICY_KEYS = "token_budget, max_batch_size"
             "config.yaml:2: not valid YAML: could not determine a constructor for the tag "
             "'tag:yaml.org,2002:python/name:os.system'",
         ),
-        ("path: trace.csv", "window_s: [1]", "config.yaml:4: trace.window_s: must have 2 entries, got [1]"),
+        (
+            "path: trace.csv",
+            "window_s: [1]",
+            "config.yaml:4: trace.window_s: must be [start, end] with 0 <= start < end, got [1.0]",
+        ),
         ("seed: 0", "seed: -1", "config.yaml:2: seed: must be at least 0, got -1"),
         ("seed: 0", "seed: true", "config.yaml:2: seed: must be an integer, got true"),
         ("seed: 0", "seed: 1.0", "config.yaml:2: seed: must be an integer, got 1.0"),

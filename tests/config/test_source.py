@@ -168,3 +168,9 @@ def test_compared_policies_share_order_and_oracle(tiny: Path) -> None:
     contenders = line_up(config, ["static", {"name": "continuous", "order": "fcfs"}])
     assert [c.config.policy.order for c in contenders] == ["priority", "fcfs"]
     assert all(c.config.policy.oracle for c in contenders)
+
+
+def test_the_steady_window_can_be_stated(tiny: Path) -> None:
+    summary = sim.run(sim.load_config("config.yaml", {"output.steady_window_s": [0, 0.02]})).summary
+    steady = summary["steady_throughput"]
+    assert (steady["window_start_s"], steady["window_end_s"]) == (0.0, 0.02)
