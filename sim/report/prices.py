@@ -32,8 +32,11 @@ MOST_CHUNKS = 8
 TOLERANCE = 0.03
 """How far below its prices a batch that had no part in finding them may lie. More, and the model is
 too rough between the batches looked at for a bound to be trusted."""
-SAFETY = 1e-6
-"""Taken off every price: iteration times are rounded to ns, and prices found in floating point."""
+FINE_RATIO = 1.02
+"""Between chunk sizes looked at, above 50 tokens: pairs grow as their square, so that between two sizes
+prices may be too high by a part in (FINE_RATIO - 1)**2 / 4."""
+SAFETY = 1e-4
+"""Taken off every price for that, for times rounded to ns, and for prices found in floating point."""
 
 
 class NoBounds(UserError):
@@ -87,7 +90,7 @@ class PriceBook:
 
     def __init__(self, cost: CostModel, extent: Extent, points: Sequence[int] = ()) -> None:
         random = list(_random_batches(extent, 2 * RANDOM_BATCHES))
-        known = [*_grid(extent, points), *random[::2]]
+        known = [*_grid(extent, points), *_edges(extent), *random[::2]]
         self._works, self._times = _measured(cost, known)
         self._check_works, self._check_times = _measured(cost, random[1::2])
         self._check_batches = random[1::2]
@@ -128,7 +131,7 @@ def _measured(cost: CostModel, batches: Sequence[Batch]) -> tuple[Vector, Vector
 
 
 def _grid(extent: Extent, points: Sequence[int]) -> Iterator[Batch]:
-    """Batches of equal decodes and equal chunks, and each of `points` alone."""
+    """Batches of equal decodes and equal chunks, coarsely over all of `extent`; and each point alone."""
     low, high = extent.shortest_context, extent.longest_context
     contexts = _steps(low, high, 8)
     for count in _steps(1, extent.sequences, 40):
@@ -145,6 +148,22 @@ def _grid(extent: Extent, points: Sequence[int]) -> Iterator[Batch]:
             yield _decodes(1, point)
         if point <= extent.longest_prefill:
             yield Batch(chunks=(Chunk(point, 0),))
+
+
+def _edges(extent: Extent) -> Iterator[Batch]:
+    """The corners of `extent` at every size of chunk: where a model that is linear in the work needs looking.
+
+    Of all prefills of a size, one without cache has fewest pairs, and one at the end of the longest most.
+    """
+    most, longest = extent.sequences, extent.longest_prefill
+    fine = round(np.log(longest) / np.log(FINE_RATIO)) + 1
+    for tokens in {*range(1, min(longest, 50) + 1), *_steps(1, longest, fine)}:
+        for chunk in {Chunk(tokens, 0), Chunk(tokens, longest - tokens)}:
+            yield Batch(chunks=(chunk,))
+            yield Batch(chunks=(chunk,) * most)
+            if most > 1:
+                yield _decodes(most - 1, extent.shortest_context, (chunk,))
+                yield _decodes(most - 1, extent.longest_context, (chunk,))
 
 
 def _random_batches(extent: Extent, count: int) -> Iterator[Batch]:
