@@ -95,6 +95,8 @@ class Gpu:
     link_gb_s: float
     """One direction, to the other GPUs of the node."""
     link_latency_us: float
+    mixed_host_us: float = 0.0
+    """Host time of an iteration with a prefill in it that kernel times lack; measured, 0 if nobody has."""
 
     def flops_per_s(self, weight_bytes: float) -> float:
         """Peak matrix FLOP/s for weights of that many bytes; 16-bit where there is no FP8."""
@@ -139,6 +141,7 @@ def load_gpu(name: str) -> Gpu:
     values: dict[str, Any] = {key: text(given, key, where) for key in ("name", "full_name", "source")}
     values |= {key: number(given, key, where, above=0) for key in _RATES}
     values["link_latency_us"] = number(given, "link_latency_us", where)
+    values["mixed_host_us"] = number(given, "mixed_host_us", where, default=0)
     fp8 = given.get("fp8_tflops")
     return Gpu(**values, fp8_tflops=None if fp8 is None else number(given, "fp8_tflops", where, above=0))
 

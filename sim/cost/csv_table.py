@@ -13,6 +13,8 @@ from pathlib import Path
 
 from sim.core.errors import ProfileError, suggestion
 
+LARGEST_STEP = 30.0
+"""A time this many times its neighbours' is taken for a wrong unit."""
 FIRST_ROW = 2
 """Row numbers in messages count the header as row 1, as spreadsheets do."""
 
@@ -98,3 +100,32 @@ def check_distinct(table: CsvTable, keys: Sequence[tuple[object, ...]], what: st
             shown = ", ".join(str(part) for part in key)
             raise table.error(row, f"measures the same {what} ({shown}) as row {seen[key]}")
         seen[key] = row
+
+
+def check_units(
+    table: CsvTable, rows: Sequence[tuple[tuple[object, ...], int, float, int]], axis: str
+) -> None:
+    """Raise at a time that its neighbours on its line do not explain: one in another unit, say.
+
+    `rows` are (line, position on `axis`, microseconds, row number). Inner points are blamed first, since
+    a wrong one makes its neighbours at the ends look wrong too.
+    """
+    lines: dict[tuple[object, ...], list[tuple[int, float, int]]] = {}
+    for line, position, time, row in rows:
+        lines.setdefault(line, []).append((position, time, row))
+    suspects = []
+    for line, points in lines.items():
+        points.sort()
+        times = [time for _, time, _ in points]
+        for place, (position, time, row) in enumerate(points):
+            beside = times[max(place - 1, 0) : place] + times[place + 1 : place + 2]
+            if beside and not min(beside) / LARGEST_STEP < time < max(beside) * LARGEST_STEP:
+                suspects.append((len(beside) < 2, row, time, position, line, beside))
+    if suspects:
+        _, row, time, position, line, beside = min(suspects)
+        named = ", ".join(str(part) for part in line)
+        raise table.error(
+            row,
+            f"time_us is {time:g} at {axis} {position} ({named}), beside "
+            f"{' and '.join(f'{other:g}' for other in beside)}; is the unit microseconds?",
+        )

@@ -1,6 +1,7 @@
 """Host: time an iteration takes beside the GPU's kernels, added to any cost model.
 
-Owns the keys host_overhead_us and cold_start_us, which every kind accepts; both are 0 by default.
+Owns the keys host_overhead_us and cold_start_us, which every kind accepts. Both are 0 by default, but
+layer profiles hold kernel times only: their iterations with a prefill take the GPU's mixed_host_us.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ class HostOverhead:
     cold_start_ns: int
 
     @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], where: str) -> HostOverhead:
-        """From host_overhead_us, a number or {decode, mixed}, and cold_start_us."""
-        given = spec.get("host_overhead_us", 0)
+    def from_spec(cls, spec: Mapping[str, Any], where: str, mixed_us: float = 0.0) -> HostOverhead:
+        """From host_overhead_us, a number or {decode, mixed}, and cold_start_us.
+
+        `mixed_us` is the mixed part where host_overhead_us is not given at all.
+        """
+        given = spec.get("host_overhead_us", {"mixed": mixed_us})
         if isinstance(given, Mapping):
             inside = f"{where}: host_overhead_us"
             parts = mapping(given, inside)

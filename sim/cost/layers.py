@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.core.errors import ProfileError, nearest
-from sim.cost.csv_table import CsvTable, check_distinct, read_csv
+from sim.cost.csv_table import CsvTable, check_distinct, check_units, read_csv
 from sim.cost.fields import read_yaml
 from sim.cost.skew import SkewTable, read_skew
 
@@ -28,10 +28,6 @@ Curve = dict[int, float]
 """Microseconds by tokens or sequences."""
 AttentionPoint = tuple[int, int, int, int]
 """(prefill_chunk, kv_prefill, n_decode, kv_decode); 0 = absent."""
-
-LARGEST_STEP = 30.0
-"""A time more than this many times its neighbour's prediction is taken for a wrong unit."""
-
 
 @dataclass(frozen=True)
 class LayerProfile:
@@ -88,25 +84,16 @@ def _read_curves(
             raise ProfileError(f"{path}: layer {layer!r} was not measured; found: {', '.join(curves)}")
         if len(curves[layer]) < 2:
             raise ProfileError(f"{path}: layer {layer!r} has one row; at least two are needed")
-    _check_units(table, layers, points, curves)
-    return curves
-
-
-def _check_units(table: CsvTable, layers: list[str], points: list[int], curves: dict[str, Curve]) -> None:
-    """Raise at a time that neither neighbour on its curve explains: a unit off by a thousand, say."""
-    neighbours: dict[tuple[str, int], list[float]] = {}
+    measured = sorted(set(points))
     for layer, curve in curves.items():
-        ordered = sorted(curve)
-        for left, middle, right in zip(ordered, ordered[1:], ordered[2:], strict=False):
-            neighbours[layer, middle] = [curve[left], curve[right]]
-    for row, layer, point in zip(table.rows, layers, points, strict=True):
-        time, beside = curves[layer][point], neighbours.get((layer, point))
-        if beside and not min(beside) / LARGEST_STEP < time < max(beside) * LARGEST_STEP:
-            raise table.error(
-                row,
-                f"{layer} takes {time:g} us at {point}, its neighbours {beside[0]:g} and {beside[1]:g}; "
-                "is the unit microseconds?",
+        holes = [point for point in measured if point not in curve]
+        if holes:
+            raise ProfileError(
+                f"{path}: layer {layer!r} has no row for {axis} {holes[0]}, which other layers have"
             )
+    rows = zip(table.rows, layers, points, times, strict=True)
+    check_units(table, [((layer,), point, time, row) for row, layer, point, time in rows], axis)
+    return curves
 
 
 def _read_attention(path: Path) -> dict[AttentionPoint, float]:
@@ -127,21 +114,35 @@ def _read_attention(path: Path) -> dict[AttentionPoint, float]:
 
 
 def _check_attention(table: CsvTable, points: list[AttentionPoint], times: list[float]) -> None:
-    """Raise where decode-only or prefill-only rows are missing, or a time lies far off its row's."""
+    """Raise where a kind of row is missing, a time lies far off its neighbours, or the grid has a hole."""
     for what, chosen in (("decode-only", lambda p: p[0] == 0), ("prefill-only", lambda p: p[2] == 0)):
         if sum(map(chosen, points)) < 2:
             raise ProfileError(f"{table.path}: at least two {what} rows are needed")
-    by_batch: dict[tuple[int, int, int], list[tuple[int, float, int]]] = {}
-    for row, (chunk, cached, decodes, context), time in zip(table.rows, points, times, strict=True):
-        by_batch.setdefault((chunk, cached, decodes), []).append((context, time, row))
-    for line in by_batch.values():
-        line.sort()
-        for (_, left, _), (context, time, row), (_, right, _) in zip(line, line[1:], line[2:], strict=False):
-            if not min(left, right) / LARGEST_STEP < time < max(left, right) * LARGEST_STEP:
-                raise table.error(
-                    row,
-                    f"attention takes {time:g} us at kv_decode {context}, its neighbours {left:g} and "
-                    f"{right:g}; is the unit microseconds?",
+    rows = list(zip(table.rows, points, times, strict=True))
+    beside = [(point[:3], point[3], time, row) for row, point, time in rows if point[2]]
+    check_units(table, beside, "kv_decode")
+    alone = [(point[:1], point[1], time, row) for row, point, time in rows if not point[2]]
+    check_units(table, alone, "kv_prefill")
+    _check_holes(table, set(points))
+
+
+def _check_holes(table: CsvTable, points: set[AttentionPoint]) -> None:
+    """Raise where a batch was not measured and a larger one with the same chunk was.
+
+    Large batches may be missing because they did not fit in memory; a gap below them is a mistake.
+    """
+    by_chunk: dict[tuple[int, int], dict[int, set[int]]] = {}
+    for chunk, cached, decodes, context in points:
+        if decodes:
+            by_chunk.setdefault((chunk, cached), {}).setdefault(context, set()).add(decodes)
+    for (chunk, cached), by_context in by_chunk.items():
+        numbers = sorted(set().union(*by_context.values()))
+        for context, found in by_context.items():
+            missing = [number for number in numbers if number < max(found) and number not in found]
+            if missing:
+                raise ProfileError(
+                    f"{table.path}: prefill_chunk {chunk}, kv_prefill {cached}, n_decode {missing[0]}, "
+                    f"kv_decode {context} was not measured, though n_decode {max(found)} was"
                 )
 
 

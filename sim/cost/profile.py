@@ -25,6 +25,8 @@ class ProfileModel:
 
     def __init__(self, tables: IterationTables, separate_attention: bool = False) -> None:
         self.tables = tables
+        self.mixed_host_us = 0.0
+        """Host time that the tables lack and their device is known to need (see host)."""
         self.valid = tables.valid
         self.needs_context_spread = tables.skew is not None
         self._skew = tables.skew

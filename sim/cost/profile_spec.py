@@ -14,16 +14,19 @@ from typing import Any
 
 from sim.core.errors import ProfileError
 from sim.cost.catalogue import Gpu, ModelShape, gpu_names, load_gpu, load_model, model_names
-from sim.cost.collective import AllReduce
+from sim.cost.collective import VLLM_ONE_SHOT_BYTES, AllReduce
 from sim.cost.compose import Assembly, compose
 from sim.cost.fields import check_keys, integer, number, read_yaml, text
 from sim.cost.layers import read_layers
 from sim.cost.profile import ProfileModel
+from sim.cost.roofline import Roofline, check_magnitude
 from sim.cost.stored import tables_from_spec
 
 HARDWARE_KEYS = ("model", "gpu", "tensor_parallel")
-FOLDER_KEYS = ("path", "link_gb_s", "link_latency_us", "graph_sizes", "skew", "mixed_attention")
+FOLDER_KEYS = ("path", "link_gb_s", "link_latency_us", "all_reduce", "graph_sizes", "skew", "mixed_attention")
 ATTENTION_RULES = ("measured", "separate")
+ALL_REDUCE_RULES = {"vllm": VLLM_ONE_SHOT_BYTES, "ring": 0}
+"""Largest buffer that two ranks exchange in one step."""
 
 VLLM_GRAPH_SIZES = (1, 2, 4, *range(8, 257, 8), *range(272, 513, 16))
 """Token counts vLLM captures as CUDA graphs by default."""
@@ -42,18 +45,26 @@ def profile_from_spec(spec: Mapping[str, Any], where: str) -> ProfileModel:
         raise ProfileError(f"{where}: mixed_attention must be measured or separate, not {rule!r}")
     assembly = assembly_of(spec, where)
     tables = compose(read_layers(Path(spec["path"]), assembly.tensor_parallel), assembly)
+    roofline = Roofline(assembly.shape, assembly.gpu, assembly.tensor_parallel)
+    check_magnitude(tables.decode_us.at(1), roofline, f"{where}: {spec['path']}")
     if not _switch(spec, "skew", where):
         tables = dataclasses.replace(tables, skew=None)
-    return ProfileModel(tables, separate_attention=rule == "separate")
+    model = ProfileModel(tables, separate_attention=rule == "separate")
+    model.mixed_host_us = assembly.gpu.mixed_host_us
+    return model
 
 
 def assembly_of(spec: Mapping[str, Any], where: str) -> Assembly:
     """How to put the folder's layers together: the hardware and link `spec` names or implies."""
     shape, gpu, parallel = hardware(spec, Path(text(spec, "path", where)), where)
+    rule = spec.get("all_reduce", "vllm")
+    if rule not in ALL_REDUCE_RULES:
+        raise ProfileError(f"{where}: all_reduce must be {' or '.join(ALL_REDUCE_RULES)}, not {rule!r}")
     link = AllReduce(
         parallel,
         number(spec, "link_gb_s", where, default=gpu.link_gb_s, above=0),
         number(spec, "link_latency_us", where, default=gpu.link_latency_us),
+        ALL_REDUCE_RULES[rule],
     )
     return Assembly(shape, gpu, parallel, link, _graph_sizes(spec.get("graph_sizes"), where))
 

@@ -16,38 +16,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.core.batch import Batch
+from sim.core.errors import ProfileError
 from sim.cost.attention import Work
 from sim.cost.catalogue import Gpu, ModelShape, load_gpu, load_model
 from sim.cost.collective import AllReduce
 from sim.cost.fields import check_keys, integer, mapping, number, text
 
 ACTIVATION_BYTES = 2
+SHORTEST, LONGEST = 0.03, 100.0
+"""Shares of the roofline's time for one decode between which a measurement is believed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
     """What share of the data sheet's peaks is reached, and what an iteration costs beside it.
 
-    Defaults are fitted to the measurements named in docs/cost-models.md, by the command given there.
+    The defaults are fitted to the shipped cost models by `benchmarks/bench_cost.py transfer`.
     """
 
-    compute: float = 0.7
-    """Of peak FLOP/s, in matrix products."""
-    bandwidth: float = 0.8
+    compute: float = 0.678
+    """Of peak FLOP/s, in 16-bit matrix products."""
+    fp8_compute: float = 0.426
+    """Of peak 8-bit FLOP/s, in matrix products of models with 8-bit weights."""
+    bandwidth: float = 0.776
     """Of peak bytes/s, for weights and activations."""
-    attention_compute: float = 0.4
+    attention_compute: float = 0.7
     """Of peak FLOP/s, in prefill attention."""
-    kv_bandwidth: float = 0.6
+    kv_bandwidth: float = 0.902
     """Of peak bytes/s, for reading KV in decode-only iterations."""
-    mixed_kv_bandwidth: float = 0.35
+    mixed_kv_bandwidth: float = 0.421
     """The same beside a prefill, where decodes get kernels made for prefill."""
-    layer_us: float = 30.0
+    layer_us: float = 41.2
     """Small kernels and gaps, a layer."""
-    iteration_us: float = 300.0
+    iteration_us: float = 175.0
     """Sampling and gaps, an iteration."""
 
 
-PEAK = Efficiency(1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0)
+PEAK = Efficiency(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0)
 
 
 class Roofline:
@@ -57,10 +62,12 @@ class Roofline:
         self, shape: ModelShape, gpu: Gpu, tensor_parallel: int = 1, efficiency: Efficiency = PEAK
     ) -> None:
         self.shape = shape
+        self.gpu = gpu
         self.tensor_parallel = tensor_parallel
         flops_per_us = gpu.flops_per_s(shape.weight_bytes) * 1e-6
         bytes_per_us = gpu.bandwidth_gb_s * 1e3
-        self._flops_per_us = flops_per_us * efficiency.compute
+        is_fp8 = flops_per_us > gpu.flops_per_s(2) * 1e-6
+        self._flops_per_us = flops_per_us * (efficiency.fp8_compute if is_fp8 else efficiency.compute)
         self._bytes_per_us = bytes_per_us * efficiency.bandwidth
         heads = shape.heads / tensor_parallel
         self._pair_us = shape.layers * 4 * heads * shape.head_dim / (
@@ -119,6 +126,20 @@ def activated_experts(shape: ModelShape, tokens: float) -> float:
     """Experts with any work among `tokens` that each choose some of them evenly at random."""
     idle = 1 - shape.experts_per_token / shape.experts
     return shape.experts * (1 - idle**tokens) if shape.experts > 1 else 1.0
+
+
+def check_magnitude(decode_us: float, roofline: Roofline, where: str) -> None:
+    """Raise ProfileError if a small decode batch takes a time that no GPU could need: a wrong unit, say.
+
+    `roofline` is that of the data sheet's peaks.
+    """
+    bound_us = roofline.fixed_us(1, 1)
+    if not SHORTEST * bound_us < decode_us < LONGEST * bound_us:
+        raise ProfileError(
+            f"{where}: one decode iteration takes {decode_us:.4g} us, but reading the weights of "
+            f"{roofline.shape.name} once takes {bound_us:.4g} us on {roofline.gpu.name}; are the times in "
+            "microseconds, and are model and gpu right?"
+        )
 
 
 class RooflineModel:

@@ -23,6 +23,7 @@ KIND_COLORS = {"decode": BLUE, "prefill": VERMILLION, "mixed": PURPLE}
 BAND = 0.1
 """Relative error drawn as a band beside the diagonal."""
 MOST_POINTS = 4000
+FEW_POINTS = 200
 
 
 def draw_cost(model: CostModel, title: str, path: Path) -> Path:
@@ -114,9 +115,10 @@ def _parity(axes: Axes, predictions: Sequence[Prediction], what: str) -> None:
     for kind, chosen in _by_kind(predictions):
         measured = [prediction.row.time_us / 1000 for prediction in chosen]
         predicted = [prediction.predicted_us / 1000 for prediction in chosen]
-        axes.plot(
-            measured, predicted, ".", markersize=4, alpha=0.5, color=KIND_COLORS[kind], label=kind, zorder=3
-        )
+        few = len(predictions) < FEW_POINTS
+        size, alpha = (9.0, 0.8) if few else (4.0, 0.5)
+        (points,) = axes.plot(measured, predicted, ".", color=KIND_COLORS[kind], label=kind, zorder=3)
+        points.set(markersize=size, alpha=alpha)
     times = [prediction.row.time_us / 1000 for prediction in predictions]
     ends = np.array([min(times) * 0.8, max(times) * 1.25])
     axes.plot(ends, ends, color="0.2", linewidth=0.8)
@@ -133,9 +135,10 @@ def _errors(axes: Axes, predictions: Sequence[Prediction]) -> None:
     """Share of rows whose error is at most so much."""
     for kind, chosen in _by_kind(predictions):
         errors = np.sort(np.abs([100 * prediction.error for prediction in chosen]))
-        shares = np.arange(1, len(errors) + 1) / len(errors)
-        color = KIND_COLORS[kind]
-        axes.plot(errors, 100 * shares, color=color, label=f"{kind}: median {np.median(errors):.1f} %")
+        shares = np.arange(len(errors) + 1) / len(errors)
+        label = f"{kind}: median {np.median(errors):.1f} %"
+        steps = np.concatenate([[0.0], errors])
+        axes.plot(steps, 100 * shares, drawstyle="steps-post", color=KIND_COLORS[kind], label=label)
     axes.axhline(95, color=GREY, linewidth=0.8, linestyle="--")
     axes.set(xlabel="relative error (%)", title="share of rows with at most that error (%)", ylim=(0, 101))
     axes.set_xlim(0, max(5.0, float(np.percentile([abs(100 * p.error) for p in predictions], 98))))

@@ -53,12 +53,15 @@ def test_separate_attention_is_the_sum_of_both_alone(small_profile: Path) -> Non
     assert apart - together == LAYERS * 3_000
 
 
-def test_tensor_parallel_adds_two_all_reduces_a_layer(small_profile: Path) -> None:
-    # 4096 hidden * 2 bytes * 10 tokens over 16 GB/s = 5.12 us, and 2 latencies of 10 us
-    link = {"link_gb_s": 16, "link_latency_us": 10}
+@pytest.mark.parametrize(("rule", "latencies"), [("ring", 2), ("vllm", 1)])
+def test_tensor_parallel_adds_two_all_reduces_a_layer(
+    small_profile: Path, rule: str, latencies: int
+) -> None:
+    # 4096 hidden * 2 bytes * 10 tokens over 16 GB/s = 5.12 us; a ring over two ranks takes two steps
+    link = {"link_gb_s": 16, "link_latency_us": 10, "all_reduce": rule}
     one = load(small_profile).iteration_ns(Batch(10, 160, 16, 16))
     two = load(small_profile, tensor_parallel=2, **link).iteration_ns(Batch(10, 160, 16, 16))
-    assert two - one == 2 * LAYERS * 25_120
+    assert two - one == 2 * LAYERS * (5_120 + latencies * 10_000)
 
 
 def test_graph_padding_rounds_the_tokens_of_the_layers_up(small_profile: Path) -> None:

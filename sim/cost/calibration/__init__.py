@@ -6,9 +6,9 @@
     aiconfigurator.py   the optional package, sampled on a grid
     fit.py              coefficients from rows
     heldout.py          errors by whole grid lines
-    calibrate.py        the above in order; what `python -m sim calibrate` calls
+    sources.py          the above in order; what `python -m sim calibrate` calls
 """
 
-from sim.cost.calibration.calibrate import Calibration, Options, calibrate, write_cost_file
+from sim.cost.calibration.sources import Calibration, Options, calibrate, write_cost_file
 
 __all__ = ["Calibration", "Options", "calibrate", "write_cost_file"]

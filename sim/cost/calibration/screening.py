@@ -1,6 +1,7 @@
 """Screening: measurements that contradict the rest of their table are left out, and named.
 
-A batch that does at least the work of another on every count cannot take less than half its time.
+A batch that does at least the work of another on every count cannot take less than half its time. By
+more than a factor of 30 it is an error: a unit must be wrong.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sim.core.errors import ProfileError
 from sim.cost.calibration.fit import mixed_features
 from sim.cost.calibration.rows import MeasuredRow
+from sim.cost.csv_table import LARGEST_STEP
 
 TOLERATED = 0.5
 """Share of a smaller batch's time below which a larger one's is not believed."""
 
 
 def screened(rows: Sequence[MeasuredRow]) -> tuple[list[MeasuredRow], list[str]]:
-    """Rows that agree with one another, and a sentence for each that was left out.
+    """Rows that agree with one another, and a sentence for each that was left out; ProfileError.
 
     The row with most contradictions goes first, since one wrong row contradicts many right ones.
     """
@@ -32,6 +35,11 @@ def screened(rows: Sequence[MeasuredRow]) -> tuple[list[MeasuredRow], list[str]]
     while contradicts.any():
         worst = int(contradicts.sum(axis=1).argmax())
         other = int(np.argmax(contradicts[worst]))
+        if max(times[worst], times[other]) > LARGEST_STEP * min(times[worst], times[other]):
+            raise ProfileError(
+                f"{rows[worst].where}: {rows[worst].describe()} took {times[worst]:.6g} us, "
+                f"{rows[other].describe()} {times[other]:.6g} us ({rows[other].where}); is the unit right?"
+            )
         sentences.append(
             f"{rows[worst].where} left out: {rows[worst].describe()} took {times[worst] / 1000:.4g} ms, "
             f"{rows[other].describe()} {times[other] / 1000:.4g} ms ({rows[other].where})"

@@ -1,4 +1,4 @@
-"""Calibrate: from a source to the content of a cost model file.
+"""Sources: from whatever was measured to the content of a cost model file.
 
 Owns telling sources apart, what is fitted from which, and what the file says of its origin.
 """
@@ -30,7 +30,7 @@ from sim.cost.layers import LayerProfile, read_layers
 from sim.cost.loading import load_cost_model
 from sim.cost.profile import ProfileModel
 from sim.cost.profile_spec import assembly_of
-from sim.cost.roofline import Efficiency, Roofline, RooflineModel
+from sim.cost.roofline import Efficiency, Roofline, RooflineModel, check_magnitude
 
 AICONFIGURATOR = "aiconfigurator"
 FITTED_KINDS = ("coefficients", "profile", "roofline")
@@ -105,6 +105,7 @@ def _from_tables(files: Sequence[Path], options: Options) -> Calibration:
     wanted = (options.model, options.gpu, options.tensor_parallel)
     rows, left_out = screened([row for file in files for row in read_table(file, wanted)])
     usual = ", ".join(file.name for file in files)
+    _check_unit(rows, options, usual)
     if options.kind == "profile":
         raise ProfileError(
             "kind profile needs a folder of layer times or aiconfigurator; tables give coefficients"
@@ -115,6 +116,14 @@ def _from_tables(files: Sequence[Path], options: Options) -> Calibration:
     return made
 
 
+def _check_unit(rows: Sequence[MeasuredRow], options: Options, where: str) -> None:
+    """Raise if the quickest decode is out of all proportion to the hardware, where that is known."""
+    decode_us = [row.time_us for row in rows if row.kind == "decode"]
+    if decode_us and options.model is not None and options.gpu is not None:
+        shape, gpu = load_model(options.model), load_gpu(options.gpu)
+        check_magnitude(min(decode_us), Roofline(shape, gpu, options.tensor_parallel or 1), where)
+
+
 def _from_layers(folder: Path, options: Options) -> Calibration:
     link = {"link_gb_s": options.link_gb_s, "link_latency_us": options.link_latency_us}
     given = {key: value for key, value in (_hardware(options) | link).items() if value is not None}
@@ -122,6 +131,8 @@ def _from_layers(folder: Path, options: Options) -> Calibration:
     profile = read_layers(folder, assembly.tensor_parallel)
     tables = compose(profile, assembly)
     rows = composed_rows(profile, tables, assembly.shape.layers)
+    roofline = Roofline(assembly.shape, assembly.gpu, assembly.tensor_parallel)
+    check_magnitude(tables.decode_us.at(1), roofline, str(folder))
     version = profile.meta.get("vllm_version")
     usual = f"{profile.name}: layer times measured in vLLM {version or '(version unknown)'}, composed"
     named = replace(
