@@ -106,7 +106,7 @@ class PrefixCache(BlockLedger):
         free = self._free
         while blocks:
             entry, _ = free.popitem(last=False)
-            if type(entry) is CachedBlock:
+            if isinstance(entry, CachedBlock):
                 self._forget(entry)
                 blocks -= 1
             elif entry.count > blocks:
