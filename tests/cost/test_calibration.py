@@ -142,6 +142,7 @@ def test_a_row_that_contradicts_the_others_is_left_out_and_named(tmp_path: Path)
     ]
 
 
+@pytest.mark.parametrize("measured_profile", ["rtxpro6000-llama-3.1-8b-tp1"], indirect=True)
 @pytest.mark.parametrize("kind", ["coefficients", "profile", "roofline"])
 def test_a_file_written_from_layer_times_loads_and_answers(
     measured_profile: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -150,7 +151,7 @@ def test_a_file_written_from_layer_times_loads_and_answers(
     result = calibrate([measured_profile], Options(kind=kind))
     path = tmp_path / "made.yaml"
     write_cost_file(path, result.spec)
-    model = load_cost_model({"file": str(path)})
+    model = load_cost_model({"file": str(path), "host_overhead_us": 0})
     for batch in (Batch(8, 8000, 1000, 1000), Batch(8, 8000, 1000, 1000, (Chunk(512, 100),))):
         assert model.iteration_ns(batch) == result.model.iteration_ns(batch)
     assert yaml.safe_load(path.read_text())["provenance"]["rows"] == 18308
