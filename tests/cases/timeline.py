@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sim.core.record import ITERATION_COLUMNS, RunRecord
+from sim.core.trace import Trace
 from tests.worlds import LinearCost, serve
 
 ONE_NS = LinearCost(base=1)
@@ -13,7 +14,7 @@ DEFAULTS: dict[str, Any] = {"num_blocks": 1000, "block_size": 16}
 
 
 def run(
-    rows: Sequence[tuple[int, int, int]],
+    rows: Sequence[tuple[int, int, int]] | Trace,
     policy: Any,
     params: dict[str, Any] | None = None,
     *,
