@@ -65,6 +65,7 @@ _FILE_OPTIONS = (
     "window_s",
     "thin",
     "arrivals",
+    "bootstrap",
     "max_prompt_tokens",
     "max_output_tokens",
     "max_total_tokens",
@@ -87,6 +88,8 @@ class TraceConfig(Section):
     """Keep this fraction of the requests, drawn with the seed."""
     arrivals: dict[str, Any] | None = None
     """An arrival process that replaces the file's times."""
+    bootstrap: PositiveInt | None = None
+    """Draw the requests again, with the seed, in about so many blocks of consecutive ones."""
     max_prompt_tokens: PositiveInt | None = None
     max_output_tokens: PositiveInt | None = None
     max_total_tokens: PositiveInt | None = None
@@ -228,6 +231,20 @@ class CompareConfig(Section):
     seeds: PositiveInt = 1
 
 
+class CapacityConfig(Section):
+    """What `capacity` holds rates against, and how it looks for them (docs/comparing.md)."""
+
+    limits: dict[str, PositiveFloat] = {}
+    """Largest values of summary.json's metrics; default: tbt_s.p99: slo.tbt_s and queue_s.p50: 2."""
+    arrivals: Literal["poisson", "trace"] = "poisson"
+    """Poisson arrivals of the trace's requests, or its own arrivals played faster or slower."""
+    precision: Annotated[float, Field(gt=0, lt=1)] = 0.025
+    """How far apart, relatively, the highest rate that passes and the lowest that fails may end."""
+    min_rate_per_s: PositiveFloat | None = None
+    max_rate_per_s: PositiveFloat | None = None
+    """Where to look; default: from far below to far above what the bounds allow."""
+
+
 class Config(Section):
     """A whole config. `source` says where its values were written."""
 
@@ -242,6 +259,7 @@ class Config(Section):
     engine: EngineConfig = EngineConfig()
     output: OutputConfig = OutputConfig()
     compare: CompareConfig = CompareConfig()
+    capacity: CapacityConfig = CapacityConfig()
     _source: Source = PrivateAttr(default_factory=lambda: Source({}))
 
     @property

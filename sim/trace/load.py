@@ -12,6 +12,7 @@ from typing import Any
 from sim.core.errors import TraceError
 from sim.core.trace import Trace
 from sim.trace import select
+from sim.trace.bootstrap import bootstrapped
 from sim.trace.formats import find_format
 from sim.trace.options import Arrivals
 from sim.trace.raw import RawTrace
@@ -34,14 +35,16 @@ def load_trace(
     over_cap: str = "reject",
     arrivals: Arrivals | Mapping[str, Any] | None = None,
     sessions: bool = True,
+    bootstrap: int | None = None,
     seed: int = 0,
 ) -> Trace:
     """The requests in `path`, in order of arrival, the first at 0.
 
     Applied in this order: `window_s` (start, end; seconds after the first arrival), `thin` (keep
     this fraction, seeded), `limit` (the first so many rows), `arrivals` (an arrival process of
-    sim/trace/options.py that replaces the file's times), `rate_scale` (2 is twice as fast), and the
-    length caps, of which `over_cap` says what to do: reject, clip or drop. Without a window or
+    sim/trace/options.py that replaces the file's times), `bootstrap` (drawn again in so many blocks,
+    seeded), `rate_scale` (2 is twice as fast), and the length caps, of which `over_cap` says what to
+    do: reject, clip or drop. Without a window or
     thinning, reading stops at `limit` rows, in the order of the file. `sessions=False` forgets which
     requests are turns of one conversation, so that each arrives when the file says.
 
@@ -71,6 +74,8 @@ def load_trace(
         from sim.trace.synthetic import with_arrivals
 
         trace = with_arrivals(trace, arrivals, seed)
+    if bootstrap is not None:
+        trace = bootstrapped(trace, bootstrap, seed)
     trace = select.scaled_rate(trace, rate_scale)
     return select.capped(
         trace,

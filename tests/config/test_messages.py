@@ -34,7 +34,7 @@ def edit(folder: Path, old: str, new: str) -> None:
     (folder / "config.yaml").write_text(text.replace(old, new))
 
 
-SECTIONS = "name, seed, trace, replica, cost_model, kv_cache, policy, slo, engine, output, compare"
+SECTIONS = "name, seed, trace, replica, cost_model, kv_cache, policy, slo, engine, output, compare, capacity"
 POLICY_KEYS = "token_budget, max_batch_size"
 
 
