@@ -36,7 +36,7 @@ class ShrinkingBudget(StallFree):
 
 
 def test_s1_more_decodes_than_budget_take_equal_turns_and_leave_no_chunk() -> None:
-    rows = [(0, 1, 9)] * 6 + [(1, 100, 2)]
+    rows = [(0, 1, 20)] * 6 + [(1, 100, 2)]
     record = run(rows, ShrinkingBudget(token_budget=100, max_batch_size=7))
     squeezed = column(record, "num_decodes")[1:13]
     assert squeezed == [4] * 12
