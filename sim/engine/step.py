@@ -7,7 +7,6 @@ replica. Every verb checks first and then acts, so a refusal changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
 
 import numpy as np
 
@@ -42,6 +41,8 @@ class Step:
         self.max_batch_size = max_batch_size
         self._watermark_blocks = watermark_blocks
         self._victim = victim
+        self._passed_over: dict[RequestState, int] = {}
+        """How often each decode has had to wait because there were more decodes than budget."""
         self.begin(0)
 
     def begin(self, now_ns: int) -> None:
@@ -322,10 +323,18 @@ class Step:
         return len(self.some_decodes) - before
 
     def _decode_oldest(self, count: int) -> int:
-        """The `count` decodes whose last token is oldest (ties: admission order) and nothing else."""
+        """The `count` decodes whose last token is oldest, and nothing else.
+
+        A tie goes to the one passed over most often, then to admission order: by admission order
+        alone the first would win every tie, and turns would not be equal.
+        """
+        passed_over = self._passed_over
         members = self._state.decodes.in_admission_order()
-        members.sort(key=lambda request: request.last_token_ns or 0)
-        chosen = sorted(islice(members, count), key=lambda request: request.admission or 0)
+        members.sort(key=lambda request: (request.last_token_ns or 0, -passed_over.get(request, 0)))
+        self._passed_over = {
+            request: passed_over.get(request, 0) + (place >= count) for place, request in enumerate(members)
+        }
+        chosen = sorted(members[:count], key=lambda request: request.admission or 0)
         scheduled = self._decode_each(chosen)
         self.budget_left = 0
         return scheduled
