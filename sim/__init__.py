@@ -16,16 +16,19 @@ from typing import TYPE_CHECKING, Any
 from sim.core.version import __version__
 
 if TYPE_CHECKING:
-    from sim.api import Result, compare, load_config, load_run, run
+    from sim.api import Result, bounds, compare, differences, load_config, load_run, means, run
     from sim.core.errors import SimError, UserError
     from sim.core.registry import param, policy
     from sim.sweeps import sweep
 
 _HOMES = {
     "Result": "sim.api",
+    "bounds": "sim.api",
     "compare": "sim.api",
+    "differences": "sim.api",
     "load_config": "sim.api",
     "load_run": "sim.api",
+    "means": "sim.api",
     "run": "sim.api",
     "sweep": "sim.sweeps",
     "SimError": "sim.core.errors",
@@ -39,9 +42,12 @@ __all__ = [
     "SimError",
     "UserError",
     "__version__",
+    "bounds",
     "compare",
+    "differences",
     "load_config",
     "load_run",
+    "means",
     "param",
     "policy",
     "run",

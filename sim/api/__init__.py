@@ -10,11 +10,14 @@ metrics, tables, plots and files to sim/report, and everything printed to sim/cl
     simulation.py  run: one simulation in memory
     result.py    Result: its metrics, frames, plots and files; load_run
     comparison.py  compare: several policies and seeds over one trace
+    bounding.py  bounds: what no policy can beat
 """
 
+from sim.api.bounding import bounds
 from sim.api.comparison import compare
 from sim.api.load import load_config
 from sim.api.result import Result, load_run
 from sim.api.simulation import run
+from sim.report.statistics import differences, means
 
-__all__ = ["Result", "compare", "load_config", "load_run", "run"]
+__all__ = ["Result", "bounds", "compare", "differences", "load_config", "load_run", "means", "run"]

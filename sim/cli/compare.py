@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-from sim.api.comparison import line_up
+from sim.api.comparison import Contender, line_up
 from sim.cli.comparison import folder_name, run_placed
 from sim.cli.options import add_config_arguments, add_out_argument, config_of
-from sim.core.errors import ConfigError
+from sim.core.errors import ConfigError, suggestion
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +18,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--policies",
         metavar="A,B,C",
         help="names, or FILE.py:name (default: compare.policies of the config, else all)",
+    )
+    parser.add_argument(
+        "--baseline", metavar="A", help="the policy the others are held against (default: the first)"
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="seeds, from the config's on (default: 1)")
     add_out_argument(parser, "the config's output folder with -compare behind it")
@@ -31,4 +35,12 @@ def main(arguments: argparse.Namespace) -> int:
     seeds = len({contender.seed for contender in contenders})
     placed = [(contender, folder_name(contender, seeds)) for contender in contenders]
     directory = Path(arguments.out or f"{config.output_dir}-compare")
-    return run_placed(placed, directory, plots=config.output.plots)
+    return run_placed(placed, directory, plots=config.output.plots, baseline=_baseline(arguments, contenders))
+
+
+def _baseline(arguments: argparse.Namespace, contenders: Sequence[Contender]) -> str | None:
+    labels = list(dict.fromkeys(contender.label for contender in contenders))
+    if arguments.baseline is not None and arguments.baseline not in labels:
+        raise ConfigError(f"--baseline {arguments.baseline}: {suggestion(arguments.baseline, labels)}")
+    name: str | None = arguments.baseline
+    return name

@@ -12,16 +12,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from sim.api.comparison import Contender, run_all, tidy_row
-from sim.api.result import Result
+from sim.api.comparison import Contender, Outcome, run_all, tidy_row
 from sim.cli import INTERRUPTED
 from sim.cli.console import draw, note, progress_bars, require_served, say, show
 from sim.core.errors import UserError
 from sim.report import folder
-from sim.report.tables import comparison_table
+from sim.report.comparison_tables import comparison_of, verdict_lines
+from sim.report.statistics import differences, means
 from sim.report.view import RunView
 
 TABLE = "comparison.csv"
+MEANS = "means.csv"
+DIFFERENCES = "differences.csv"
 
 Placed = tuple[Contender, str]
 """A contender and its run folder, relative to the comparison's."""
@@ -33,42 +35,64 @@ def folder_name(contender: Contender, seeds: int) -> str:
     return name if seeds == 1 else f"{name}/seed-{contender.seed}"
 
 
-def run_placed(placed: Sequence[Placed], directory: Path, *, plots: bool) -> int:
-    """Simulate, write every run folder as it finishes, then the table and the plots; the exit code.
+def run_placed(
+    placed: Sequence[Placed], directory: Path, *, plots: bool, baseline: str | None = None
+) -> int:
+    """Simulate, write every run folder as it finishes, then the tables and the plots; the exit code.
 
-    Table and plots are in the order of `placed`. Ctrl-C ends it early: what was finished is written
-    and shown all the same.
+    With several seeds every other policy is held against `baseline` (default: the first). Tables and
+    plots are in the order of `placed`. Ctrl-C ends it early: what was finished is written and shown
+    all the same.
     """
     for _, place in placed:
         folder.check_target(directory / place)
     # a run in the folder itself goes first, since it replaces the folder that holds the others
     order = sorted(range(len(placed)), key=lambda index: placed[index][1] != ".")
-    finished: dict[int, Result] = {}
+    finished: dict[int, Outcome] = {}
     with progress_bars() as start:
         runs = run_all([placed[index][0] for index in order], lambda contender: start(contender.label))
-        for index, (_, result) in zip(order, runs, strict=True):
-            finished[index] = result
-            result.save(directory / placed[index][1], plots=False)
-            if result.interrupted:
+        for index, outcome in zip(order, runs, strict=True):
+            finished[index] = outcome
+            outcome.result.save(directory / placed[index][1], plots=False)
+            if outcome.result.interrupted:
                 break
-    rows = [{"folder": placed[i][1], **tidy_row(placed[i][0], finished[i])} for i in sorted(finished)]
-    _write_table(pd.DataFrame(rows), directory / TABLE)
-    views = _first_seed([(placed[i][0], finished[i].view) for i in sorted(finished)])
-    show(comparison_table(views))
+    outcomes = [finished[index] for index in sorted(finished)]
+    frame = pd.DataFrame([tidy_row(outcome) for outcome in outcomes])
+    places = pd.DataFrame({"folder": [placed[index][1] for index in sorted(finished)]})
+    _write_table(places.join(frame), directory / TABLE)
+    views = _first_seed(outcomes)
+    show(comparison_of(frame, _notices(outcomes)))
+    if frame["seed"].nunique() > 1:
+        _show_statistics(frame, baseline or outcomes[0].contender.label, directory)
     say(f"run folders: {directory}")
     require_served(views)
     if plots:
         draw(views, directory / "plots")
-    if any(result.interrupted for result in finished.values()):
+    if any(outcome.result.interrupted for outcome in outcomes):
         note(f"interrupted; what was finished is in {directory}")
         return INTERRUPTED
     return 0
 
 
-def _first_seed(runs: Sequence[tuple[Contender, RunView]]) -> list[RunView]:
-    """One run a policy: of the first seed, as tables and plots show one run each."""
-    first = runs[0][0].seed
-    return [view for contender, view in runs if contender.seed == first]
+def _show_statistics(frame: pd.DataFrame, baseline: str, directory: Path) -> None:
+    """Means and paired differences over the seeds: sentences to read, every metric to a file."""
+    results = frame[[name for name in frame if not str(name).startswith("simulator.")]]
+    _write_table(means(results), directory / MEANS)
+    _write_table(differences(results), directory / DIFFERENCES)
+    show(verdict_lines(frame, baseline))
+
+
+def _notices(outcomes: Sequence[Outcome]) -> list[str]:
+    """Each notice once, whichever runs it came from."""
+    notices = [notice for outcome in outcomes for notice in outcome.result.summary["notices"]]
+    notices += [outcome.no_bounds for outcome in outcomes if outcome.no_bounds is not None]
+    return list(dict.fromkeys(notices))
+
+
+def _first_seed(outcomes: Sequence[Outcome]) -> list[RunView]:
+    """One run a policy: of the first seed, as plots show one run each."""
+    first = outcomes[0].contender.seed
+    return [outcome.result.view for outcome in outcomes if outcome.contender.seed == first]
 
 
 def comparison_views(directory: Path) -> list[RunView]:

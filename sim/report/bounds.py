@@ -117,7 +117,7 @@ def bounds_of(trace: Trace, cost: CostModel, limits: Limits) -> Bounds:
     first = np.max([demand.first_token_work() @ prices.vector() for prices in lists], axis=0)
     gap = np.max([prices.iteration + demand.later_token_ns(prices) for prices in lists], axis=0)
     gap[0] = 0.0
-    ttft_ns, gap_ns = _whole(first), _whole(gap)
+    ttft_ns, gap_ns = _whole(first) + limits.front_end_ns, _whole(gap)
     reached = np.cumsum(gap_ns)
     begun = demand.prompt_tokens
     ended = demand.prompt_tokens + demand.output_tokens - 1
@@ -134,8 +134,8 @@ def bounds_of(trace: Trace, cost: CostModel, limits: Limits) -> Bounds:
         longest_tbt_ns=_longest_gaps(gap_ns, begun, ended),
         tbt_ns=tbt_ns,
         tbt_counts=counts,
-        mean_ttft_ns=max(float(ttft_ns.mean()), queued_ns),
-        makespan_ns=max(alone_ns, together_ns),
+        mean_ttft_ns=max(float(ttft_ns.mean()), queued_ns + limits.front_end_ns),
+        makespan_ns=max(alone_ns, together_ns + limits.front_end_ns),
         requests_per_s=float(len(demand) * NS_PER_S / endless_ns),
         output_tokens=int(demand.output_tokens.sum()),
         prompt_tokens=int(demand.prompt_tokens.sum()),

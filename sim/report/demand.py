@@ -31,6 +31,8 @@ class Limits:
     max_model_len: int | None = None
     prefix_caching: bool = False
     closed_loop: int | None = None
+    front_end_ns: int = 0
+    """From an arrival to the scheduler's seeing it."""
 
 
 @dataclass(frozen=True)

@@ -114,11 +114,13 @@ _READS: Mapping[str, Callable[[float], str]] = {
     "time": seconds,
     "rate": _digits,
     "share": lambda value: f"{100 * value:.1f} %",
-    "count": lambda value: f"{value:,}",
+    "count": lambda value: f"{value:,.0f}",
+    "times": lambda value: f"{value:,.0f} x" if value >= 9.9995 else f"{value:.3f} x",
 }
 
 
-def _show(value: float | None, unit: str) -> str:
+def shown(value: float | None, unit: str) -> str:
+    """`value` for people; `unit` is one of time (s), rate, share, count and times."""
     return "-" if value is None else _READS[unit](value)
 
 
@@ -136,7 +138,7 @@ def _cells(row: Row, values: Sequence[float | None]) -> list[Text]:
     best = {"low": min, "high": max}.get(row.better)
     winner = best(known) if best and len(set(known)) > 1 else None
     return [
-        Text(_show(value, row.unit), style="bold" if winner is not None and value == winner else "")
+        Text(shown(value, row.unit), style="bold" if winner is not None and value == winner else "")
         for value in values
     ]
 
@@ -155,22 +157,22 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
             for key, limit in summary["slo"].items()
             if limit is not None
         )
-        met = _show(summary["slo_attainment"], "share")
-        goodput = _show(summary["goodput"], "rate")
+        met = shown(summary["slo_attainment"], "share")
+        goodput = shown(summary["goodput"], "rate")
         facts.append(("SLO", f"{met} met ({limits}); goodput {goodput} requests/s"))
     if _value(summary, ("waste", "idle_slot_share")) is not None:
         facts.append(("waste", _waste(summary["waste"])))
     simulator = summary["simulator"]
-    rate = _show(simulator["requests_per_wall_s"], "rate")
+    rate = shown(simulator["requests_per_wall_s"], "rate")
     facts.append(("simulated in", f"{seconds(simulator['wall_s'])} ({rate} requests/s)"))
     return facts
 
 
 def _rates(throughput: Mapping[str, float | None]) -> str:
     return (
-        f"{_show(throughput['requests_per_s'], 'rate')} requests/s, "
-        f"{_show(throughput['output_tokens_per_s'], 'rate')} output tokens/s, "
-        f"{_show(throughput['total_tokens_per_s'], 'rate')} tokens/s in all"
+        f"{shown(throughput['requests_per_s'], 'rate')} requests/s, "
+        f"{shown(throughput['output_tokens_per_s'], 'rate')} output tokens/s, "
+        f"{shown(throughput['total_tokens_per_s'], 'rate')} tokens/s in all"
     )
 
 
@@ -196,12 +198,12 @@ def _replica(summary: Summary) -> str:
         kv += f" of {cache['num_blocks']:,}"
     return (
         f"{summary['num_iterations']:,} iterations in {seconds(summary['makespan_s'])}, "
-        f"busy {_show(summary['gpu_busy'], 'share')}; {kv} blocks"
+        f"busy {shown(summary['gpu_busy'], 'share')}; {kv} blocks"
     )
 
 
 def _waste(waste: Mapping[str, Any]) -> str:
-    share = _show(waste["idle_slot_share"], "share")
+    share = shown(waste["idle_slot_share"], "share")
     return f"{share} of the slots idle, {waste['padded_prefill_tokens']:,} prefill tokens of padding"
 
 

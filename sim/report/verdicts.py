@@ -78,7 +78,8 @@ def _verdict_on(frame: pd.DataFrame, policy: str, baseline: str, judged: Judged)
 
 def _by_ratio(ratio: Interval, policy: str, baseline: str, noun: str, shown: bool) -> str:
     if ratio.low is not None and not shown:
-        return f"{noun}: no difference shown; {policy}'s is {_told(ratio)} times {baseline}'s{_ends(ratio)}"
+        mean, low, high = (100 * (end - 1) for end in (ratio.mean, ratio.low, ratio.high or ratio.mean))
+        return f"{noun}: no difference shown; {policy} {mean:+.2g} %, between {low:+.2g} and {high:+.2g} %"
     lower = ratio.mean < 1
     word = "lower" if lower else "higher"
     times = ratio.mirrored(lambda value: 1 / value) if lower else ratio

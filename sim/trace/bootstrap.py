@@ -52,7 +52,7 @@ def bootstrapped(trace: Trace, blocks: int, seed: int) -> Trace:
         prefix_hashes=_hashes(trace, units.of_row, rows, copies),
     )
     what = "requests" if trace.session is None else "sessions"
-    made = noted(made, f"{what} drawn again from the trace in blocks of {length} (seed {seed})")
+    made = noted(made, f"{what} drawn again from the trace in blocks of {length}")
     return origin_at_first(take(made, np.argsort(arrival, kind="stable")))
 
 

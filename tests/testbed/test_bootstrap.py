@@ -75,7 +75,7 @@ def test_a_copy_shares_what_others_share_and_nothing_of_its_own() -> None:
 
 def test_it_says_so_and_refuses_less_than_one_block() -> None:
     said = bootstrapped(TRACE, 4, 9).notices[-1]
-    assert said == "requests drawn again from the trace in blocks of 3 (seed 9)"
+    assert said == "requests drawn again from the trace in blocks of 3"
     with pytest.raises(ConfigError, match="bootstrap: 0 is too small"):
         bootstrapped(TRACE, 0, 1)
     assert len(bootstrapped(dataclasses.replace(make_trace([(0, 1, 1)])), 20, 1)) == 1
