@@ -19,6 +19,7 @@ from sim.core.rng import stream
 from sim.core.trace import Trace
 from sim.core.units import column_to_seconds
 from sim.report.fidelity import percentage_errors
+from sim.report.jsonfile import write_json
 
 NEEDED_COLUMNS = (
     "model_actual", "system", "tp_size", "in_len_min", "in_len_max", "out_len_min", "out_len_max",
@@ -39,6 +40,19 @@ class ClosedLoop:
 
     rows: pd.DataFrame
     report: dict[str, Any]
+
+    def save(self, directory: str | Path, *, plots: bool = True) -> list[Path]:
+        """Write validation.json, closed_loop.csv and, unless told not to, the plot; the paths."""
+        folder = Path(directory)
+        written = [write_json(self.report, folder / "validation.json"), folder / "closed_loop.csv"]
+        self.rows.to_csv(written[1], index=False, float_format="%.4f")
+        if plots:
+            from sim.report.plots.fidelity import draw_closed_loop
+            from sim.report.plots.figure import save
+
+            columns = {str(name): column.to_numpy() for name, column in self.rows.items()}
+            written.append(save(draw_closed_loop(columns), folder / "closed_loop.png"))
+        return written
 
 
 def validate_closed_loop(

@@ -16,7 +16,9 @@ from sim.core.trace import Trace
 from sim.core.units import NS_PER_S
 
 NEEDED_SETTINGS = ("model", "max_num_seqs", "max_num_batched_tokens")
-NEEDED_COLUMNS = ("request_id", "arrival_s", "prompt_tokens", "output_tokens", "first_token_s", "last_token_s")
+NEEDED_COLUMNS = (
+    "request_id", "arrival_s", "prompt_tokens", "output_tokens", "first_token_s", "last_token_s",
+)  # fmt: skip
 ASYNC_BY_DEFAULT_SINCE = (0, 14)
 """vLLM plans ahead by default from this version on."""
 
@@ -93,7 +95,8 @@ def _settings(path: Path) -> dict[str, Any]:
         if not isinstance(settings, dict) or settings.get(key) is None:
             raise TraceError(f"{path}: {key} is missing; needed: {', '.join(NEEDED_SETTINGS)}")
     if (settings.get("data_parallel_size") or 1) != 1:
-        raise TraceError(f"{path}: data_parallel_size {settings['data_parallel_size']}: only 1 can be replayed")
+        replicas = settings["data_parallel_size"]
+        raise TraceError(f"{path}: data_parallel_size {replicas}: only 1 can be replayed")
     if (settings.get("engine") or "vllm") != "vllm":
         raise TraceError(f"{path}: engine {settings['engine']!r}: {suggestion(settings['engine'], ['vllm'])}")
     return dict(settings)
@@ -116,11 +119,13 @@ def _requests(path: Path) -> pd.DataFrame:
         _refuse(path, frame[column], ~np.isfinite(numbers), "must be a number")
         frame[column] = numbers
     for column in ("prompt_tokens", "output_tokens"):
-        _refuse(path, frame[column], (frame[column] < 1) | (frame[column] % 1 != 0), "must be an integer >= 1")
+        odd = (frame[column] < 1) | (frame[column] % 1 != 0)
+        _refuse(path, frame[column], odd, "must be an integer >= 1")
     times = frame["arrival_s"]
     _refuse(path, times, (times.diff() < 0) | (times < 0), "must not go back in time, nor be below 0")
-    _refuse(path, frame["first_token_s"], frame["first_token_s"] < times, "is before arrival_s")
-    _refuse(path, frame["last_token_s"], frame["last_token_s"] < frame["first_token_s"], "is before first_token_s")
+    first, last = frame["first_token_s"], frame["last_token_s"]
+    _refuse(path, first, first < times, "is before arrival_s")
+    _refuse(path, last, last < first, "is before first_token_s")
     return frame
 
 
@@ -142,7 +147,7 @@ def _hashes(path: Path, requests: pd.DataFrame, block_size: int) -> list[tuple[i
         except (ValueError, KeyError, TypeError) as error:
             raise TraceError(f"{path}:{row + 1}: not an object with input_length: {error!r}") from None
         if row >= len(requests) or length != requests["prompt_tokens"].iloc[row]:
-            raise TraceError(f"{path}:{row + 1}: input_length {length} is not that of requests.csv in this row")
+            raise TraceError(f"{path}:{row + 1}: input_length {length} is not that row's in requests.csv")
         if ids is None:
             return None
         hashes.append(tuple(ids[: length // block_size]))

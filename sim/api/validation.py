@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from sim.core.record import FINISHED, RunRecord
 from sim.core.units import column_to_seconds
 from sim.cost import gpu_names, load_gpu, model_names
 from sim.report import fidelity
+from sim.report.jsonfile import write_json
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,17 @@ class Validation:
     """Times of timeseries.csv with running and waiting, measured and simulated; None without it."""
 
     def save(self, directory: str | Path, *, plots: bool = True) -> list[Path]:
-        """Write validation.json and the plots; the paths."""
-        from sim.report.folder import write_text
-
+        """Write validation.json and, unless told not to, the plots; the paths."""
         folder = Path(directory)
-        text = json.dumps(self.report, indent=1, allow_nan=False) + "\n"
-        written = [write_text(folder / "validation.json", text)]
+        written = [write_json(self.report, folder / "validation.json")]
         if plots:
-            from sim.report.plots.fidelity import draw
+            from sim.report.plots.fidelity import draw_distributions, draw_load
+            from sim.report.plots.figure import save
 
-            written += draw(self, folder / "plots")
+            figure = draw_distributions(self.measured_latencies, self.simulated_latencies)
+            written.append(save(figure, folder / "distributions.png"))
+            if self.timeline is not None:
+                written.append(save(draw_load(self.timeline), folder / "load.png"))
         return written
 
 

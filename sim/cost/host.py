@@ -18,19 +18,21 @@ from sim.core.protocols import CostModel
 from sim.cost.fields import check_keys, mapping, number
 
 KEYS = ("host_overhead_us", "cold_start_us")
+PARTS = ("decode", "mixed", "per_sequence")
 
 
 @dataclass(frozen=True, slots=True)
 class HostOverhead:
-    """Nanoseconds added to an iteration, and once to the first of a run."""
+    """Nanoseconds added to an iteration, for each of its requests, and once to the first of a run."""
 
     decode_ns: int
     mixed_ns: int
+    sequence_ns: int
     cold_start_ns: int
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], where: str, mixed_us: float = 0.0) -> HostOverhead:
-        """From host_overhead_us, a number or {decode, mixed}, and cold_start_us.
+        """From host_overhead_us, a number or {decode, mixed, per_sequence}, and cold_start_us.
 
         `mixed_us` is the mixed part where host_overhead_us is not given at all.
         """
@@ -38,12 +40,13 @@ class HostOverhead:
         if isinstance(given, Mapping):
             inside = f"{where}: host_overhead_us"
             parts = mapping(given, inside)
-            check_keys(parts, ("decode", "mixed"), inside)
-            decode, mixed = (number(parts, key, inside, default=0) for key in ("decode", "mixed"))
+            check_keys(parts, PARTS, inside)
+            decode, mixed, sequence = (number(parts, key, inside, default=0) for key in PARTS)
         else:
             decode = mixed = number({"host_overhead_us": given}, "host_overhead_us", where)
+            sequence = 0.0
         cold = number(spec, "cold_start_us", where, default=0)
-        return cls(round(decode * 1000), round(mixed * 1000), round(cold * 1000))
+        return cls(*(round(part * 1000) for part in (decode, mixed, sequence, cold)))
 
 
 class WithHost:
@@ -58,11 +61,12 @@ class WithHost:
     def iteration_ns(self, batch: Batch) -> int:
         """The inner model's answer and the overhead of its kind of iteration."""
         overhead = self.overhead.mixed_ns if batch.chunks else self.overhead.decode_ns
-        return self.inner.iteration_ns(batch) + overhead
+        return self.inner.iteration_ns(batch) + overhead + self.overhead.sequence_ns * batch.num_sequences
 
     def decode_run_ns(self, batch: Batch, iterations: int) -> NDArray[np.int64]:
         """The inner model's answers and the overhead of a decode-only iteration."""
-        return self.inner.decode_run_ns(batch, iterations) + self.overhead.decode_ns
+        each = self.overhead.decode_ns + self.overhead.sequence_ns * batch.num_decodes
+        return self.inner.decode_run_ns(batch, iterations) + each
 
     def outside(self, batch: Batch, iterations: int = 1) -> int:
         """What the inner model says."""

@@ -55,7 +55,7 @@ def load_cost_model(spec: Mapping[str, Any], where: str = "cost_model") -> CostM
         ignored |= set(HARDWARE_KEYS)
     model = load({key: value for key, value in given.items() if key not in ignored}, where)
     overhead = HostOverhead.from_spec(given, where, getattr(model, "mixed_host_us", 0.0))
-    return WithHost(model, overhead) if overhead != HostOverhead(0, 0, 0) else model
+    return WithHost(model, overhead) if overhead != HostOverhead(0, 0, 0, 0) else model
 
 
 def read_cost_file(path: Path) -> dict[str, Any]:

@@ -39,7 +39,9 @@ def error_table(
     """By metric and statistic: measured, simulated, error_pct. None for a metric nobody measured."""
     return {
         metric: {
-            statistic: compared(_statistic(measured[metric], statistic), _statistic(simulated[metric], statistic))
+            statistic: compared(
+                _statistic(measured[metric], statistic), _statistic(simulated[metric], statistic)
+            )
             for statistic in STATISTICS
         }
         for metric in METRICS
