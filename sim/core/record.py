@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.core.events import Events
 from sim.core.trace import Trace
 
 UNFINISHED, FINISHED, REJECTED = 0, 1, 2
@@ -83,6 +84,8 @@ class RunRecord:
     """Work the simulator did: events, cost_calls, policy_calls."""
     token_times: dict[int, list[int]] | None = None
     """Every token's time by trace row, if `engine.token_times` asked for it."""
+    events: Events | None = None
+    """Decisions request by request, if EngineSettings.record_events asked for them."""
     wall_s: float = 0.0
     """Seconds of simulation, from the loaded trace to this record."""
     notices: list[str] = field(default_factory=list)

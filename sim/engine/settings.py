@@ -31,6 +31,8 @@ class EngineSettings:
     oracle: bool = False
     record_iterations: bool = True
     token_times: bool = False
+    record_events: bool = False
+    """Keep what sim.report.explain needs (sim.core.events); O(iterations + chunks + requests)."""
     ordering: Ordering = field(default_factory=Ordering)
     """Which waiting request is next."""
     victim: str = "last_admitted"

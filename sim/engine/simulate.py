@@ -13,6 +13,7 @@ from sim.engine.arrivals import Arrivals
 from sim.engine.clock import Clock
 from sim.engine.decodes import Decodes, PlainDecodes
 from sim.engine.epochs import EpochDecodes
+from sim.engine.events import EventRecorder, EventStep
 from sim.engine.ordering import ORDERS
 from sim.engine.recorder import Recorder
 from sim.engine.replica import Replica
@@ -37,20 +38,13 @@ def simulate(
     _check_plans_ahead(policy, settings)
     started = time.perf_counter()
     env = Clock()
-    recorder = Recorder(trace, _steady_window(trace, settings), settings.record_iterations)
+    recorder = _recorder(trace, cost, settings, env)
     tokens = TokenLog() if settings.token_times else None
     arrivals = Arrivals(env, trace, settings.closed_loop, settings.front_end_ns)
     kv = _kv_cache(trace, policy, settings)
     state = _replica_state(kv, policy, cost, settings, recorder, tokens)
     notices = [*trace.notices, *_prepare(policy, trace)]
-    step = Step(
-        state,
-        getattr(policy, "token_budget", None),
-        getattr(policy, "max_batch_size", None),
-        int(settings.watermark * (settings.num_blocks or 0)) if state.memory.grows else 0,
-        stream(settings.seed, "policy"),
-        VICTIMS.get(settings.victim),
-    )
+    step = _step(state, policy, settings, recorder)
     replica = Replica(
         env, arrivals, policy, cost, settings, state, step, recorder, tokens
     )
@@ -104,6 +98,27 @@ def _replica_state(
     waiting = ORDERS.get(settings.ordering.name)(settings.ordering)
     swaps = settings.swap_ns_per_block is not None
     return ReplicaState(kv, memory, decodes, waiting, by_chunk, swaps)
+
+
+def _recorder(trace: Trace, cost: CostModel, settings: EngineSettings, clock: Clock) -> Recorder:
+    window_ns, rows = _steady_window(trace, settings), settings.record_iterations
+    if settings.record_events:
+        return EventRecorder(trace, window_ns, rows, clock, cost)
+    return Recorder(trace, window_ns, rows)
+
+
+def _step(state: ReplicaState, policy: Policy, settings: EngineSettings, recorder: Recorder) -> Step:
+    of_policy_and_replica = (
+        state,
+        getattr(policy, "token_budget", None),
+        getattr(policy, "max_batch_size", None),
+        int(settings.watermark * (settings.num_blocks or 0)) if state.memory.grows else 0,
+        stream(settings.seed, "policy"),
+        VICTIMS.get(settings.victim),
+    )
+    if isinstance(recorder, EventRecorder):
+        return EventStep(recorder, *of_policy_and_replica)
+    return Step(*of_policy_and_replica)
 
 
 def _kv_cache(trace: Trace, policy: Policy, settings: EngineSettings) -> BlockLedger:
