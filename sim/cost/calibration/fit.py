@@ -4,12 +4,14 @@ Each regime is fitted apart: a joint fit lets the many mixed rows of a profile s
 rows, which are most of a run. Where chunks were measured beside decodes, a row counts by its chunk:
 profiles space chunks in ratios, and a run computes its prompts in the largest its budget allows. Least
 absolute relative error, by reweighted least squares, so that a row gone wrong does not rule; the signs
-by trying every subset, which is exact and cheap for five coefficients.
+by trying every subset, which is exact and cheap for five coefficients. An iteration with prefill starts
+from no less than a decode-only one: a model in which adding work saves time misleads any scheduler.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -34,8 +36,8 @@ def fit_coefficients(
 ) -> CoefficientModel:
     """Both regimes from their rows. ProfileError if a regime has fewer than three.
 
-    Where no row has both prefill and decodes, a decode's context costs beside a prefill what it costs
-    alone. Where all decodes were measured at one context, a token of it costs `context_us`, if given.
+    Where no row has both prefill and decodes, a decode costs beside a prefill what it costs alone.
+    Where all decodes were measured at one context, a token of it costs `context_us`, if given.
     """
     decode_rows = [row for row in rows if row.kind == "decode"]
     mixed_rows = [row for row in rows if row.kind != "decode"]
@@ -48,17 +50,27 @@ def fit_coefficients(
         known_us = [context_us * row.batch.decode_context_sum for row in decode_rows]
         two = _fit(decode_rows, lambda batch: decode_features(batch)[:2], known_us)
         decode = DecodeCoefficients(two[0], two[1], float(f"{context_us:.6g}"))
-    together = measured_together(rows)
-    mixed = MixedCoefficients(*_fit(mixed_rows, mixed_features, by_chunk=together))
-    if not together:
-        mixed = MixedCoefficients(
-            mixed.base_us,
-            mixed.per_token_us,
-            0.0,
-            decode.per_context_token_us,
-            mixed.per_attention_pair_us,
-        )
+    mixed = _mixed(mixed_rows, decode, measured_together(rows))
     return CoefficientModel(decode, mixed, valid)
+
+
+def _mixed(
+    rows: Sequence[MeasuredRow], decode: DecodeCoefficients, together: bool
+) -> MixedCoefficients:
+    """The form with prefill: never below the decode-only one, which a base of its own might make it."""
+    found = _fit(rows, mixed_features, by_chunk=together)
+    if found[0] < decode.base_us:
+        known_us = [decode.base_us] * len(rows)
+        rest = _fit(rows, lambda batch: mixed_features(batch)[1:], known_us, by_chunk=together)
+        found = [decode.base_us, *rest]
+    mixed = MixedCoefficients(*found)
+    if together:
+        return mixed
+    return replace(
+        mixed,
+        per_sequence_us=max(0.0, float(f"{decode.per_sequence_us - mixed.per_token_us:.6g}")),
+        per_context_token_us=decode.per_context_token_us,
+    )
 
 
 def measured_together(rows: Sequence[MeasuredRow]) -> bool:

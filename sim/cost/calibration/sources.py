@@ -219,8 +219,7 @@ def _assumed(rows: Sequence[MeasuredRow], context_us: float | None) -> list[str]
     assumed = []
     if not measured_together(rows):
         assumed.append(
-            "fewer than 3 rows have decodes beside a prefill: there a decode costs what its context costs "
-            "alone"
+            "fewer than 3 rows have decodes beside a prefill: there a decode costs what it costs alone"
         )
     if not several_contexts(rows):
         how = "is free beyond it" if context_us is None else "costs what the roofline says"
