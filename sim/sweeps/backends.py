@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -19,6 +20,7 @@ from sim.sweeps.pool import Pool
 from sim.sweeps.worker import belong_to
 
 BACKENDS = ("loky", "dask", "ray")
+KNOCK_S = 10
 WAIT_S = 60
 """How long a Dask cluster may be without workers, as when it starts them anew."""
 
@@ -113,9 +115,17 @@ def _start_ray(ray: Any, workers: int | None, address: str | None) -> None:
         ray.init("local", num_cpus=workers or joblib.cpu_count(), include_dashboard=False, **quiet)
         return
     try:
+        _knock(address)
         ray.init(address, **quiet)
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(f"address: no Ray cluster answers at {address}: {error}") from None
+
+
+def _knock(address: str) -> None:
+    """Raise OSError at once where nothing listens at host:port, for which Ray would wait minutes."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=KNOCK_S).close()
 
 
 def _extra(module: str, extra: str) -> Any:

@@ -77,9 +77,10 @@ class Pool:
         try:
             found = list(self._map(_worker_code, [None], max(2, self.workers)))
         except Exception as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise UserError(
-                f"the workers{self._where()} cannot run the simulator ({type(error).__name__}: {error}); "
-                "they need this version installed, or this folder in their PYTHONPATH"
+                f"the workers{self._where()} cannot run the simulator ({reason}); this version of it must be "
+                "installed wherever they run, and where a Dask scheduler runs, or lie on their PYTHONPATH"
             ) from error
         if found != [code_digest()]:
             raise UserError(self._other_code())
