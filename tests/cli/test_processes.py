@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,19 @@ class Interrupted:
 def simulator(root: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run `python -m sim` in the current folder."""
     environment = {**os.environ, "PYTHONPATH": str(root), **variables}
-    return subprocess.run([*PYTHON, *arguments], env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [*PYTHON, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=listen_to_interrupts,
+    )
+
+
+def listen_to_interrupts() -> None:
+    """A test run started in the background passes on that Ctrl-C is ignored; undo that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def imported_by(root: Path, *arguments: str) -> set[str]:
