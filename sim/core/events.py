@@ -50,6 +50,8 @@ class Events:
     """(iteration, waiting_row, waiting_reason, running_reason), a line where it changes: the first
     waiting request that was refused and why, and why running prefills got no chunk, as places in
     REFUSALS. It holds until the next line."""
+    front_end_ns: int = 0
+    """From every arrival to its reaching the scheduler."""
 
     def start_ns(self) -> Table:
         """Start of every iteration."""

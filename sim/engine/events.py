@@ -38,11 +38,18 @@ class EventRecorder(Recorder):
     step: EventStep
 
     def __init__(
-        self, trace: Trace, steady_window_ns: tuple[int, int], rows: bool, clock: Clock, cost: CostModel
+        self,
+        trace: Trace,
+        steady_window_ns: tuple[int, int],
+        rows: bool,
+        clock: Clock,
+        cost: CostModel,
+        front_end_ns: int,
     ) -> None:
         super().__init__(trace, steady_window_ns, rows)
         self._clock = clock
         self._cost = cost
+        self._front_end_ns = front_end_ns
         self._ends, self._num_decodes = array("q"), array("q")
         self._tables = {name: array("q") for name in _WIDTHS}
         self._refused = (NOBODY, _NOT_ASKED, _NOT_ASKED)
@@ -100,7 +107,8 @@ class EventRecorder(Recorder):
     def result(self, *args: Any, **kwargs: Any) -> RunRecord:
         record = super().result(*args, **kwargs)
         tables = {name: _rows(values, _WIDTHS[name]) for name, values in self._tables.items()}
-        record.events = Events(_rows(self._ends), _rows(self._num_decodes), **tables)
+        ends, num_decodes = _rows(self._ends), _rows(self._num_decodes)
+        record.events = Events(ends, num_decodes, **tables, front_end_ns=self._front_end_ns)
         return record
 
 

@@ -61,7 +61,8 @@ def simulate(
         _check_ended_clean(state)
     counters = {"policy_calls": replica.policy_calls, "swapped_blocks": replica.swapped_blocks}
     record = recorder.result(kv, tokens, counters)
-    record.notices = notices
+    record.extrapolated_iterations = replica.extrapolated_iterations
+    record.notices = notices + _extrapolation_notice(record)
     record.wall_s = time.perf_counter() - started
     return record
 
@@ -73,6 +74,13 @@ def _check_plans_ahead(policy: Policy, settings: EngineSettings) -> None:
             f"engine.async_scheduling: true is not possible with policy {name!r}, which reads the "
             "tokens of each iteration before it plans the next"
         )
+
+
+def _extrapolation_notice(record: RunRecord) -> list[str]:
+    if not record.extrapolated_iterations:
+        return []
+    share = record.extrapolated_iterations / record.num_iterations
+    return [f"{share:.1%} of the iterations lie outside the range the cost model was measured on"]
 
 
 def _prepare(policy: Policy, trace: Trace) -> list[str]:
@@ -103,7 +111,7 @@ def _replica_state(
 def _recorder(trace: Trace, cost: CostModel, settings: EngineSettings, clock: Clock) -> Recorder:
     window_ns, rows = _steady_window(trace, settings), settings.record_iterations
     if settings.record_events:
-        return EventRecorder(trace, window_ns, rows, clock, cost)
+        return EventRecorder(trace, window_ns, rows, clock, cost, settings.front_end_ns)
     return Recorder(trace, window_ns, rows)
 
 

@@ -11,7 +11,8 @@ from tests.worlds import LinearCost, World, serve, worlds
 
 def tables(events: Events | None) -> dict[str, list[object]]:
     assert events is not None
-    return {field.name: getattr(events, field.name).tolist() for field in dataclasses.fields(events)}
+    fields = {field.name: getattr(events, field.name) for field in dataclasses.fields(events)}
+    return {name: value.tolist() for name, value in fields.items() if isinstance(value, np.ndarray)}
 
 
 @settings(max_examples=200, deadline=None)
