@@ -17,6 +17,9 @@ class CostModel(Protocol):
 
     A model that never reads decode_context_max and decode_context_min may say so by a class
     attribute `needs_context_spread = False`; the engine then leaves them 0 and saves the work.
+
+    A model that knows its range may have `outside(batch, iterations) -> int`: how many of the next
+    `iterations` of `batch` lie outside what was measured. The engine counts them.
     """
 
     def iteration_ns(self, batch: Batch) -> int:

@@ -70,6 +70,8 @@ class RunRecord:
     """Output tokens emitted inside the steady window."""
     steady_prompt_tokens: int
     """Prompt tokens of the requests finished inside the steady window."""
+    extrapolated_iterations: int | None = None
+    """Iterations outside the range the cost model was measured on; None if it cannot tell."""
     padded_prefill_tokens: int = 0
     """Prefill tokens computed for padding only (static batching)."""
     idle_slot_iterations: int = 0

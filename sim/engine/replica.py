@@ -64,6 +64,9 @@ class Replica:
         """Whether the plan was made without something that is known by now."""
         self._cold_start_ns: int = getattr(cost, "cold_start_ns", 0)
         """Still to be added to the first iteration."""
+        self._outside = getattr(cost, "outside", None)
+        self.extrapolated_iterations = None if self._outside is None else 0
+        """Iterations outside the range the cost model was measured on, if it can tell."""
         self._repetitions = 0
         """How often the plan is still to be run before the next decision (Step.repeat)."""
         self.policy_calls = 0
@@ -235,6 +238,8 @@ class Replica:
         self._recorder.iterations(
             now, ends, decodes, step.chunks, batch, used_blocks, len(state.waiting)
         )
+        if self._outside is not None:
+            self.extrapolated_iterations += self._outside(batch, len(ends))
         if step.is_padded:
             self._record_padding(decodes, len(ends))
         elif step.ghost_contexts:

@@ -128,6 +128,15 @@ def waste(record: RunRecord) -> dict[str, int | float | None]:
     }
 
 
+def prefix_cache(record: RunRecord) -> dict[str, int | float | None]:
+    """Prefill tokens looked up in the prefix cache, and those found; 0 and None without one."""
+    return {
+        "query_tokens": record.prefix_query_tokens,
+        "hit_tokens": record.prefix_hit_tokens,
+        "hit_rate": _share(record.prefix_hit_tokens, record.prefix_query_tokens),
+    }
+
+
 def objectives(
     record: RunRecord, slo: Limits | None, slo_classes: Mapping[str, Limits] | None
 ) -> Objectives:
@@ -174,6 +183,7 @@ def summarize(
             "block_size": record.block_size,
             "peak_share": _share(record.kv_peak_blocks, record.num_blocks or 0),
         },
+        "prefix_cache": prefix_cache(record),
         "waste": waste(record),
         "provenance": {**provenance, **_trace_provenance(record)},
         "notices": list(record.notices),
@@ -197,7 +207,7 @@ def _known(column: NDArray[np.float64]) -> NDArray[np.float64]:
     return column[~np.isnan(column)]
 
 
-def _counts(record: RunRecord) -> dict[str, int]:
+def _counts(record: RunRecord) -> dict[str, int | None]:
     accepted = np.where(record.status == REJECTED, UNSET_NS, record.arrival_ns)
     return {
         "num_requests": len(record.trace),
@@ -205,6 +215,7 @@ def _counts(record: RunRecord) -> dict[str, int]:
         "num_rejected": int((record.status == REJECTED).sum()),
         "num_preemptions": int(record.num_preemptions.sum()),
         "num_iterations": record.num_iterations,
+        "extrapolated_iterations": record.extrapolated_iterations,
         "num_output_tokens": record.output_tokens_emitted,
         "num_tbt": int(record.tbt_counts.sum()),
         "peak_concurrency": peak_concurrency(accepted, record.finish_ns),
