@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -112,7 +113,9 @@ def _start_ray(ray: Any, workers: int | None, address: str | None) -> None:
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init("local", num_cpus=workers or joblib.cpu_count(), include_dashboard=False, **quiet)
+        path = {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}}
+        cores = workers or joblib.cpu_count()
+        ray.init("local", num_cpus=cores, include_dashboard=False, runtime_env=path, **quiet)
         return
     try:
         _knock(address)

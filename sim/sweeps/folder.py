@@ -18,6 +18,8 @@ from sim.sweeps.worker import Outcome
 JOURNAL = "sweep.journal"
 FORMAT = 1
 """Of the journal; a journal of another one is not read."""
+CONTENTS = ("files", "policies")
+"""Parts of a description that are digests of contents by name."""
 SHOWN = 4
 """Differences named in a message."""
 
@@ -97,7 +99,7 @@ def _outcome(entry: Mapping[str, Any]) -> Outcome:
 
 def _differences(old: Description, new: Description) -> Iterator[str]:
     """What tells two sweeps apart, in words, the most telling first."""
-    for section in ("grid", "seeds", "config", "files"):
+    for section in ("grid", "seeds", "config", *CONTENTS):
         before, after = _flat(old.get(section), section), _flat(new.get(section), section)
         for key in dict.fromkeys([*before, *after]):
             if before.get(key) != after.get(key):
@@ -108,8 +110,9 @@ def _differences(old: Description, new: Description) -> Iterator[str]:
 
 
 def _difference(section: str, key: str, before: Any, after: Any) -> str:
-    name = key.removeprefix("config.").replace("grid.", "grid ", 1).removeprefix("files.")
-    if section == "files":
+    name = key.removeprefix("config.").replace("grid.", "grid ", 1)
+    if section in CONTENTS:
+        name = key.removeprefix(f"{section}.")
         return f"{name} has changed since" if before and after else f"{name} is {'new' if after else 'gone'}"
     return f"{name} was {before}, now {after}"
 
@@ -120,6 +123,6 @@ def _flat(values: Any, prefix: str) -> dict[str, Any]:
         return {prefix: values}
     flat: dict[str, Any] = {}
     for key, value in values.items():
-        deeper = prefix not in ("grid", "files") and isinstance(value, Mapping)
+        deeper = prefix not in ("grid", *CONTENTS) and isinstance(value, Mapping)
         flat.update(_flat(value, f"{prefix}.{key}") if deeper else {f"{prefix}.{key}": value})
     return flat

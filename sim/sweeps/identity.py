@@ -8,8 +8,10 @@ and the code that simulates.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -20,6 +22,7 @@ import sim
 from sim.api.inputs import found_paths
 from sim.config import Config
 from sim.config.tree import TraceConfig
+from sim.core.registry import POLICIES
 from sim.core.shipped import shipped_root
 
 FILE_KEYS = ("file", "path", "table")
@@ -52,6 +55,22 @@ def code_digest() -> str:
     configs = shipped_root() / "configs"
     tables = [path for folder in ("models", "gpus", "cost") for path in (configs / folder).rglob("*")]
     return _content(sorted([*modules, *tables]))
+
+
+def own_policy(config: Config) -> type | None:
+    """The class of a policy that neither the package nor a file of the config's defines, else None."""
+    if config.policy.path is not None:
+        return None
+    cls = POLICIES.get(str(config.policy.name))
+    return None if cls.__module__.partition(".")[0] == policies.__name__ else cls
+
+
+def class_digest(cls: type) -> str:
+    """Of the source of a class; where that is not to be had, one that equals no other."""
+    try:
+        return _short(inspect.getsource(cls).encode())
+    except (OSError, TypeError):
+        return uuid.uuid4().hex[:16]
 
 
 def located(config: Config) -> Config:

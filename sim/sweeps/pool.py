@@ -77,7 +77,8 @@ class Pool:
         try:
             found = list(self._map(_worker_code, [None], max(2, self.workers)))
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
+            reason = " ... ".join(dict.fromkeys((lines[0], lines[-1])))
             raise UserError(
                 f"the workers{self._where()} cannot run the simulator ({reason}); this version of it must be "
                 "installed wherever they run, and where a Dask scheduler runs, or lie on their PYTHONPATH"

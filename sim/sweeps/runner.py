@@ -15,7 +15,7 @@ from sim.sweeps.backends import check_backend, open_pool
 from sim.sweeps.checks import check_names
 from sim.sweeps.folder import SweepFolder
 from sim.sweeps.grid import Cell, Grid, expand, plain_values
-from sim.sweeps.identity import Digests, code_digest, digest_of, located
+from sim.sweeps.identity import Digests, class_digest, code_digest, digest_of, located, own_policy
 from sim.sweeps.table import check_format, tidy_frame, write_table
 from sim.sweeps.worker import Outcome, Task
 
@@ -140,7 +140,7 @@ def _run(
 
 def _task(cell: Cell, digests: Digests) -> Task:
     config = located(cell.config)
-    return Task(cell.index, config, digests.trace(config), digests.cost(config))
+    return Task(cell.index, config, digests.trace(config), digests.cost(config), own_policy(config))
 
 
 def _description(
@@ -154,6 +154,7 @@ def _description(
     files: dict[str, list[str]] = {}
     for path, digest in sorted(named.items()):
         files.setdefault(Path(path).name, []).append(digest)
+    own = {task.policy for task in tasks if task.policy is not None}
     description = {
         "version": sim.__version__,
         "code": code_digest(),
@@ -161,6 +162,7 @@ def _description(
         "grid": grid,
         "seeds": seeds,
         "files": files,
+        "policies": {cls.__name__: class_digest(cls) for cls in own},
         "cells": digest_of([digests.cell(task.config) for task in tasks]),
     }
     plain: dict[str, Any] = json.loads(json.dumps(description, default=str))

@@ -7,6 +7,7 @@ changes a result.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import threading
@@ -22,6 +23,7 @@ from sim.api.simulation import measure_with, was_interrupted
 from sim.config import Config
 from sim.core.errors import UserError
 from sim.core.protocols import CostModel
+from sim.core.registry import POLICIES
 from sim.core.trace import Trace
 from sim.sweeps.identity import code_digest, digest_of
 from sim.trace.select import scaled_rate
@@ -42,6 +44,8 @@ class Task:
     config: Config
     trace_digest: str
     cost_digest: str
+    policy: type | None = None
+    """The policy's class where a worker could not find it by name: one defined in a notebook or script."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +114,23 @@ def belong_to(parent: int) -> None:
 
 
 def _measure(task: Task) -> tuple[dict[str, Any], tuple[str, ...]]:
+    if task.policy is not None:
+        _register(str(task.config.policy.name), task.policy)
     inputs = Inputs(_trace(task), _cost(task), _num_blocks(task.config))
     record, _, summary = measure_with(task.config, inputs)
     if was_interrupted(record):
         raise KeyboardInterrupt
     return metrics_of(summary), tuple(record.notices)
+
+
+def _register(name: str, cls: type) -> None:
+    for field in dataclasses.fields(cls):
+        # a class that came by pickle has copies of MISSING, which nothing takes for it
+        if isinstance(field.default, type(dataclasses.MISSING)):
+            field.default = dataclasses.MISSING
+        if isinstance(field.default_factory, type(dataclasses.MISSING)):
+            field.default_factory = dataclasses.MISSING
+    POLICIES.add(name, cls)
 
 
 def _trace(task: Task) -> Trace:
