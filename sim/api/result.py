@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sim.api.load import load_config
+from sim.config import Config
+from sim.core.errors import UserError
 from sim.report import folder
 from sim.report.view import RunView
 
@@ -13,12 +18,22 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from sim.api.rerun import Rerun
+    from sim.report.explain import Explainer
+
 
 class Result:
     """One run. Frames have the columns of design.md section 9; plots are matplotlib Figures."""
 
-    def __init__(self, view: RunView, *, interrupted: bool = False) -> None:
+    def __init__(
+        self,
+        view: RunView,
+        *,
+        interrupted: bool = False,
+        made_from: Callable[[], Config] | None = None,
+    ) -> None:
         self.view = view
+        self._made_from = made_from
         self.interrupted = interrupted
         """Ctrl-C ended the simulation early; requests not served by then are `unfinished`."""
 
@@ -89,6 +104,47 @@ class Result:
 
         return throughput(self._with(others))
 
+    def explain(
+        self,
+        request: str | None = None,
+        *,
+        worst: str | None = None,
+        percentile: tuple[str, float] | None = None,
+        top: int = 10,
+    ) -> pd.DataFrame:
+        """Why latencies were long: one row a cause, whose seconds sum to the latency exactly.
+
+        Of `request` (an id) its TTFT and `top` longest token gaps; else the `top` longest of the run,
+        `worst` being ttft or tbt (default tbt); or the one at a `percentile`, e.g. ("ttft", 99). Simulates
+        the run once more on the first call, to see what its results alone do not tell. UserError for an
+        unknown request.
+        """
+        from sim.report.explain import frame
+
+        if request is not None:
+            return frame(self.explainer.request(request, top))
+        if percentile is not None:
+            return frame([self.explainer.percentile(*percentile)[0]])
+        return frame(self.explainer.worst(worst or "tbt", top))
+
+    @cached_property
+    def rerun(self) -> Rerun:
+        """The run simulated once more with its events; notices say how it differs, which it should not."""
+        from sim.api.rerun import rerun
+
+        if self._made_from is None:
+            raise UserError(f"run {self.name!r} has no config to simulate it from")
+        return rerun(self._made_from(), self.view.summary)
+
+    @cached_property
+    def explainer(self) -> Explainer:
+        """Explains latencies of the run; see sim.report.explain."""
+        from sim.report.explain import Explainer
+
+        for notice in self.rerun.notices:
+            warnings.warn(notice, stacklevel=3)
+        return Explainer(self.rerun.record)
+
     def _with(self, others: Sequence[Result]) -> list[RunView]:
         return [self.view, *(other.view for other in others)]
 
@@ -99,4 +155,5 @@ class Result:
 
 def load_run(directory: str | Path) -> Result:
     """The result in a run folder; UserError if it is none."""
-    return Result(folder.load_run(Path(directory)))
+    config_file = Path(directory) / "config.yaml"
+    return Result(folder.load_run(Path(directory)), made_from=lambda: load_config(config_file))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 from sim.api.budget import with_resolved_budget
@@ -36,16 +37,21 @@ def run_with(
     label = label or str(config.policy.name)
     record, resolved, summary = measure_with(config, inputs, label=label, progress=progress)
     view = view_of(record, name=label, config=resolved, summary=summary)
-    return Result(view, interrupted=was_interrupted(record))
+    return Result(view, interrupted=was_interrupted(record), made_from=lambda: config)
 
 
 def measure_with(
-    config: Config, inputs: Inputs, *, label: str | None = None, progress: Progress | None = None
+    config: Config,
+    inputs: Inputs,
+    *,
+    label: str | None = None,
+    progress: Progress | None = None,
+    record_events: bool = False,
 ) -> tuple[RunRecord, dict[str, Any], dict[str, Any]]:
     """Simulate without making frames: the record, the resolved config and the summary."""
     label = label or str(config.policy.name)
     config = with_resolved_budget(config, inputs)
-    settings = engine_settings(config, inputs, progress)
+    settings = replace(engine_settings(config, inputs, progress), record_events=record_events)
     policy = make_policy(config)
     try:
         record = simulate(inputs.trace, policy, inputs.cost, settings)
