@@ -12,19 +12,21 @@ import pandas as pd
 
 from sim.api.inputs import Inputs, build_cost
 from sim.api.load import load_config
+from sim.api.measured import read_table
 from sim.api.simulation import measure_with
 from sim.api.validation import gpu_called
-from sim.core.errors import TraceError, suggestion
+from sim.core.errors import TraceError
 from sim.core.rng import stream
 from sim.core.trace import Trace
-from sim.core.units import column_to_seconds
 from sim.report.fidelity import percentage_errors
 from sim.report.jsonfile import write_json
 
 NEEDED_COLUMNS = (
-    "model_actual", "system", "tp_size", "in_len_min", "in_len_max", "out_len_min", "out_len_max",
-    "concurrency", "num_prompts", "max_num_batched_tokens", "max_num_seqs", "silicon_ttft_ms", "silicon_tpot_ms",
+    "id", "model_actual", "system", "tp_size", "in_len_min", "in_len_max", "out_len_min", "out_len_max",
+    "concurrency", "num_prompts", "max_num_batched_tokens", "max_num_seqs",
+    "silicon_ttft_ms", "silicon_tpot_ms",
 )  # fmt: skip
+NUMBERS = NEEDED_COLUMNS[3:]
 BLOCK_SIZE = 16
 GROUPS = {
     "gpu": ["gpu"],
@@ -69,7 +71,7 @@ def validate_closed_loop(
     uniform integers, drawn anew for each of `seeds`. Without `cost` each row takes the shipped cost
     model of its GPU, model and tensor_parallel. Raises UserError for what is wrong with the file.
     """
-    points = _read(Path(path))
+    points = read_points(Path(path))
     rows = []
     for number, (_, point) in enumerate(points.iterrows()):
         ttft_ms, tpot_ms = np.mean([_simulate(point, cost, overrides, seed) for seed in range(seeds)], axis=0)
@@ -80,19 +82,13 @@ def validate_closed_loop(
     return ClosedLoop(frame, _report(frame, Path(path).name, seeds))
 
 
-def _read(path: Path) -> pd.DataFrame:
-    try:
-        points = pd.read_csv(path)
-    except OSError as error:
-        raise TraceError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise TraceError(f"{path}: not a CSV table: {error}") from None
-    for column in NEEDED_COLUMNS:
-        if column not in points:
-            raise TraceError(f"{path}: no column {column!r}: {suggestion(column, map(str, points.columns))}")
-        if points[column].isna().any():
-            row = int(np.flatnonzero(points[column].isna())[0])
-            raise TraceError(f"{path}:{row + 2}: {column} is empty")
+def read_points(path: Path) -> pd.DataFrame:
+    """The points of a closed-loop file; TraceError names the row and column that is wrong or missing."""
+    points = read_table(path, NEEDED_COLUMNS, NUMBERS)
+    for column in NUMBERS:
+        if (points[column] <= 0).any():
+            row = int(np.flatnonzero(points[column] <= 0)[0])
+            raise TraceError(f"{path}:{row + 2}: {column} {points[column].iloc[row]} must be above 0")
     return points
 
 
@@ -126,11 +122,15 @@ def _simulate(
     config = load_config(values, overrides)
     blocks = config.kv_cache.num_blocks
     inputs = Inputs(_trace(point, seed), build_cost(config), blocks if isinstance(blocks, int) else None)
-    record, _, _ = measure_with(config, inputs)
-    first = column_to_seconds(record.first_token_ns)
-    ttft = first - column_to_seconds(record.arrival_ns)
-    tpot = (column_to_seconds(record.finish_ns) - first) / (inputs.trace.output_tokens - 1)
-    return float(np.nanmean(ttft)) * 1e3, float(np.nanmean(tpot)) * 1e3
+    _, _, summary = measure_with(config, inputs)
+    if summary["num_finished"] < len(inputs.trace):
+        raise TraceError(
+            f"{point['id']}: {summary['num_rejected']} requests fit neither the KV nor the model"
+        )
+    ttft_s, tpot_s = (summary[metric]["mean"] for metric in ("ttft_s", "tpot_s"))
+    if tpot_s is None:
+        raise TraceError(f"{point['id']}: out_len_max 1: one token has no TPOT")
+    return ttft_s * 1e3, tpot_s * 1e3
 
 
 def _trace(point: pd.Series[Any], seed: int) -> Trace:

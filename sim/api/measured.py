@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ NEEDED_SETTINGS = ("model", "max_num_seqs", "max_num_batched_tokens")
 NEEDED_COLUMNS = (
     "request_id", "arrival_s", "prompt_tokens", "output_tokens", "first_token_s", "last_token_s",
 )  # fmt: skip
+TIMESERIES_COLUMNS = ("t", "running", "waiting")
 ASYNC_BY_DEFAULT_SINCE = (0, 14)
 """vLLM plans ahead by default from this version on."""
 
@@ -81,7 +83,7 @@ def read_measured(folder: str | Path) -> MeasuredRun:
     block_size = int(settings.get("block_size") or 16)
     hashes = _hashes(path / "trace.jsonl", requests, block_size)
     series = path / "timeseries.csv"
-    return MeasuredRun(path, settings, requests, hashes, pd.read_csv(series) if series.is_file() else None)
+    return MeasuredRun(path, settings, requests, hashes, _timeseries(series) if series.is_file() else None)
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -102,22 +104,33 @@ def _settings(path: Path) -> dict[str, Any]:
     return dict(settings)
 
 
-def _requests(path: Path) -> pd.DataFrame:
+def read_table(path: Path, columns: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
+    """A CSV file that has `columns`, of which `numbers` are finite numbers; TraceError says what is not."""
     try:
         frame = pd.read_csv(path, dtype={"request_id": str})
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
-        raise TraceError(f"{path}: not a CSV table: {error}") from None
-    for column in NEEDED_COLUMNS:
+        raise TraceError(f"{path}: not a CSV table: {str(error).strip()}") from None
+    for column in columns:
         if column not in frame:
             raise TraceError(f"{path}: no column {column!r}: {suggestion(column, map(str, frame.columns))}")
     if frame.empty:
-        raise TraceError(f"{path}: no requests")
-    for column in NEEDED_COLUMNS[1:]:
-        numbers = pd.to_numeric(frame[column], errors="coerce")
-        _refuse(path, frame[column], ~np.isfinite(numbers), "must be a number")
-        frame[column] = numbers
+        raise TraceError(f"{path}: no rows below the header")
+    for column in numbers:
+        values = pd.to_numeric(frame[column], errors="coerce")
+        _refuse(path, frame[column], ~np.isfinite(values), "must be a number")
+        frame[column] = values
+    return frame
+
+
+def _timeseries(path: Path) -> pd.DataFrame:
+    return read_table(path, TIMESERIES_COLUMNS, TIMESERIES_COLUMNS)
+
+
+def _requests(path: Path) -> pd.DataFrame:
+    frame = read_table(path, NEEDED_COLUMNS, NEEDED_COLUMNS[1:])
+    _refuse(path, frame["request_id"], frame["request_id"].duplicated(), "is there twice")
     for column in ("prompt_tokens", "output_tokens"):
         odd = (frame[column] < 1) | (frame[column] % 1 != 0)
         _refuse(path, frame[column], odd, "must be an integer >= 1")
@@ -126,7 +139,19 @@ def _requests(path: Path) -> pd.DataFrame:
     first, last = frame["first_token_s"], frame["last_token_s"]
     _refuse(path, first, first < times, "is before arrival_s")
     _refuse(path, last, last < first, "is before first_token_s")
+    if "queued_s" in frame:
+        frame["queued_s"] = _queued(path, frame)
     return frame
+
+
+def _queued(path: Path, requests: pd.DataFrame) -> pd.Series[float]:
+    """When the engine took each request in; NaN where that is unknown."""
+    given = requests["queued_s"]
+    queued = pd.to_numeric(given, errors="coerce")
+    _refuse(path, given, given.notna() & ~np.isfinite(queued), "must be a number or empty")
+    outside = (queued < requests["arrival_s"]) | (queued > requests["first_token_s"])
+    _refuse(path, given, outside, "is not between arrival_s and first_token_s")
+    return queued
 
 
 def _refuse(path: Path, column: pd.Series[Any], bad: pd.Series[bool], problem: str) -> None:

@@ -20,7 +20,6 @@ Progress = Callable[[int, int], None]
 def engine_settings(config: Config, inputs: Inputs, progress: Progress | None) -> EngineSettings:
     """The engine's settings as `config` gives them; ConfigError for a name that is not known."""
     cache, loop = config.kv_cache, config.trace.closed_loop
-    window = config.output.steady_window_s
     check_settings(config)
     return EngineSettings(
         num_blocks=inputs.num_blocks,
@@ -39,11 +38,19 @@ def engine_settings(config: Config, inputs: Inputs, progress: Progress | None) -
         ordering=_ordering(config),
         victim=cache.victim,
         swap_ns_per_block=_swap_ns_per_block(config),
-        steady_window_ns=None if window is None else (seconds_to_ns(window[0]), seconds_to_ns(window[1])),
+        steady_window_ns=_steady_window_ns(config),
         closed_loop=None if loop is None else loop.concurrency,
         policy_timeout_s=config.engine.policy_timeout_s,
         progress=progress,
     )
+
+
+def _steady_window_ns(config: Config) -> tuple[int, int] | None:
+    """The stated window; None is the middle of the arrivals, which a closed loop does not know before."""
+    stated = config.output.steady_window_s
+    if stated is not None:
+        return seconds_to_ns(stated[0]), seconds_to_ns(stated[1])
+    return None if config.trace.closed_loop is None else (0, 0)
 
 
 def check_settings(config: Config) -> None:

@@ -80,7 +80,7 @@ def validate(
         **_whole_run(measured, record),
         "num_requests": len(measured.requests),
         "num_preemptions": summary["num_preemptions"],
-        "prefix_hit_tokens": record.prefix_hit_tokens,
+        "prefix_cache": summary["prefix_cache"],
         "num_blocks": record.num_blocks,
         "notices": record.notices,
         "provenance": {"measured": measured.settings, **summary["provenance"], "config": resolved},
@@ -96,7 +96,6 @@ def replay_config(
 ) -> Config:
     """The config that replays `measured`: vllm_v1 with the engine's own limits."""
     said = measured.settings
-    blocks = said.get("num_gpu_blocks")
     values = {
         "name": measured.folder.name,
         "trace": {"path": str(measured.folder / "requests.csv")},
@@ -110,7 +109,7 @@ def replay_config(
         "cost_model": _cost_section(Path(cost), said),
         "kv_cache": {
             "block_size": measured.block_size,
-            "num_blocks": "auto" if blocks is None else blocks,
+            "num_blocks": _usable_blocks(said.get("num_gpu_blocks")),
             "gpu_memory_utilization": said.get("gpu_memory_utilization") or 0.9,
             "prefix_caching": bool(said.get("enable_prefix_caching")) and measured.prefix_hashes is not None,
         },
@@ -123,6 +122,16 @@ def replay_config(
         "engine": {"mode": "reference"},
     }
     return load_config(values, overrides)
+
+
+def _usable_blocks(num_gpu_blocks: Any) -> Any:
+    """Blocks that requests can have of those vLLM reports: block 0 stands for no block at all.
+
+    Source: vllm/v1/core/block_pool.py, null_block.
+    """
+    if num_gpu_blocks is None:
+        return "auto"
+    return num_gpu_blocks - 1 if isinstance(num_gpu_blocks, int) else num_gpu_blocks
 
 
 def gpu_called(name: str) -> str:
@@ -158,7 +167,10 @@ def _cost_section(cost: Path, said: Mapping[str, Any]) -> dict[str, Any]:
 
 def _measured_latencies(measured: MeasuredRun) -> dict[str, NDArray[np.float64]]:
     return fidelity.latencies(
-        *(measured.seconds(c) for c in ("arrival_s", "queued_s", "first_token_s", "last_token_s")),
+        measured.seconds("arrival_s"),
+        measured.seconds("queued_s"),
+        measured.seconds("first_token_s"),
+        measured.seconds("last_token_s"),
         measured.tokens("output_tokens"),
     )
 
@@ -196,8 +208,9 @@ def _timeline(measured: MeasuredRun, record: RunRecord) -> dict[str, NDArray[np.
     if series is None or not {"t", "running", "waiting"} <= set(series.columns):
         return None
     at = series["t"].to_numpy(dtype=np.float64)
-    arrival, finish = column_to_seconds(record.arrival_ns), column_to_seconds(record.finish_ns)
-    present = fidelity.in_system(at, arrival, finish)
+    finish = column_to_seconds(record.finish_ns)
+    # An engine counts a request as waiting from when it takes it in, not from its arrival.
+    present = fidelity.in_system(at, _taken_in(record), finish)
     running = fidelity.in_system(at, column_to_seconds(record.first_scheduled_ns), finish)
     return {
         "t": at,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from sim.report.plots.figure import BLACK, BLUE, VERMILLION, new_figure, tidy
+from sim.report.plots.figure import BLACK, BLUE, GREEN, VERMILLION, new_figure, tidy
 
 Seconds = NDArray[np.float64]
 
@@ -20,8 +21,21 @@ PANELS = (
     ("tpot_s", "TPOT (ms)"),
     ("e2e_s", "E2E (s)"),
 )
-MEASURED = {"color": BLACK, "linestyle": "-", "linewidth": 2.4, "alpha": 0.55, "label": "measured"}
-SIMULATED = {"color": BLUE, "linestyle": (0, (4, 1.5)), "linewidth": 1.5, "label": "simulated"}
+MEASURED: dict[str, Any] = {
+    "color": BLACK,
+    "linestyle": "-",
+    "linewidth": 2.4,
+    "alpha": 0.55,
+    "label": "measured",
+}
+SIMULATED: dict[str, Any] = {
+    "color": BLUE,
+    "linestyle": (0, (4, 1.5)),
+    "linewidth": 1.5,
+    "label": "simulated",
+}
+GPU_COLOURS = (BLUE, VERMILLION, GREEN)
+GPU_MARKERS = ("o", "^", "s")
 
 
 def draw_distributions(measured: Mapping[str, Seconds], simulated: Mapping[str, Seconds]) -> Figure:
@@ -58,32 +72,61 @@ def draw_load(timeline: Mapping[str, Seconds]) -> Figure:
         panel.set_ylabel(f"{name} requests")
         panel.set_ylim(bottom=0)
         tidy(panel)
+    panels[-1].set_xlim(left=0)
     panels[-1].set_xlabel("time since the first arrival (s)")
     _legend(figure)
     return figure
 
 
 def draw_closed_loop(rows: Mapping[str, NDArray[np.float64]]) -> Figure:
-    """Simulated against measured mean TTFT and TPOT, one point a row, on log axes."""
-    figure = new_figure(10, 4.8)
-    panels = figure.subplots(1, 2)
-    figure.subplots_adjust(left=0.075, right=0.98, bottom=0.12, top=0.9, wspace=0.2)
-    for panel, metric in zip(panels, ("ttft", "tpot"), strict=True):
+    """Simulated against measured mean TTFT and TPOT, one point a row, and the errors below them."""
+    figure = new_figure(10, 7.2)
+    panels = figure.subplots(2, 2, sharex="col", height_ratios=(3, 2))
+    figure.subplots_adjust(left=0.075, right=0.98, bottom=0.08, top=0.92, wspace=0.2, hspace=0.08)
+    for column, metric in enumerate(("ttft", "tpot")):
         measured, simulated = rows[f"measured_{metric}_ms"], rows[f"simulated_{metric}_ms"]
-        limited = rows["kv_limited"].astype(bool)
-        _diagonal(panel, measured, simulated)
-        panel.plot(measured[~limited], simulated[~limited], "o", color=BLUE, markersize=4.5, alpha=0.8)
-        panel.plot(measured[limited], simulated[limited], "^", color=VERMILLION, markersize=6)
-        panel.set_xlabel(f"measured mean {metric.upper()} (ms)")
-        panel.set_ylabel(f"simulated mean {metric.upper()} (ms)")
-        tidy(panel)
-    handles = [
-        Line2D([], [], color=BLUE, marker="o", linestyle="", label="measured point"),
-        Line2D([], [], color=VERMILLION, marker="^", linestyle="", label="waited for KV memory"),
-        Line2D([], [], color="0.5", label="equal; dotted: 10 % off"),
-    ]
-    figure.legend(handles=handles, loc="upper center", ncols=3, frameon=False)
+        above, below = panels[0, column], panels[1, column]
+        _diagonal(above, measured, simulated)
+        _band(below)
+        for panel, shown in ((above, simulated), (below, rows[f"{metric}_error_pct"])):
+            _points(panel, rows, measured, shown)
+        above.set_ylabel(f"simulated mean {metric.upper()} (ms)")
+        below.set_ylabel("error (%)")
+        below.set_xlabel(f"measured mean {metric.upper()} (ms)")
+    figure.legend(handles=_closed_loop_handles(rows), loc="upper center", ncols=4, frameon=False)
     return figure
+
+
+def _points(panel: Axes, rows: Mapping[str, Seconds], x: Seconds, y: Seconds) -> None:
+    """One marker a point: colour and shape by GPU, hollow where it waited for memory."""
+    limited = rows["kv_limited"].astype(bool)
+    for place, gpu in enumerate(_gpus(rows)):
+        for part, fill in ((~limited, GPU_COLOURS[place % 3]), (limited, "none")):
+            chosen = part & (rows["gpu"] == gpu)
+            style: dict[str, Any] = {"markeredgecolor": GPU_COLOURS[place % 3], "markerfacecolor": fill}
+            panel.plot(x[chosen], y[chosen], GPU_MARKERS[place % 3], markersize=5, alpha=0.85, **style)
+    tidy(panel)
+
+
+def _gpus(rows: Mapping[str, Seconds]) -> list[str]:
+    return sorted({str(gpu) for gpu in rows["gpu"]})
+
+
+def _closed_loop_handles(rows: Mapping[str, Seconds]) -> list[Line2D]:
+    handles = [
+        Line2D([], [], color=GPU_COLOURS[place % 3], marker=GPU_MARKERS[place % 3], linestyle="", label=gpu)
+        for place, gpu in enumerate(_gpus(rows))
+    ]
+    hollow = Line2D(
+        [], [], color="0.4", marker="o", markerfacecolor="none", linestyle="", label="waited for KV"
+    )
+    return [*handles, hollow, Line2D([], [], color="0.5", label="equal; dotted: 10 % off")]
+
+
+def _band(panel: Axes) -> None:
+    panel.axhline(0, color="0.5", linewidth=1)
+    for error in (-10, 10):
+        panel.axhline(error, color="0.5", linewidth=0.8, linestyle=":")
 
 
 def _diagonal(panel: Axes, measured: Seconds, simulated: Seconds) -> None:
