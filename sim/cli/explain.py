@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from sim.api.result import load_run
-from sim.cli.console import note, say, show
+from sim.cli.console import say, show
+from sim.cli.one_run import simulated_again
 from sim.core.errors import UserError, suggestion
 from sim.report.explain import WHAT, Explainer, Tail
 from sim.report.explain.choose import Explanation
@@ -34,10 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.top is not None and arguments.top < 1:
         raise UserError(f"--top: must be at least 1, got {arguments.top}")
     wanted = _percentile(arguments)
-    result = load_run(Path(arguments.folder))
-    explainer = Explainer(result.rerun.record)
-    for notice in result.rerun.notices:
-        note(f"note: {notice}")
+    explainer = Explainer(simulated_again(arguments.folder).rerun.record)
     for explanations, tail in _explained(explainer, arguments, wanted):
         if tail is not None:
             show(tail_table(tail))

@@ -15,7 +15,7 @@ def tables(events: Events | None) -> dict[str, list[object]]:
     return {name: value.tolist() for name, value in fields.items() if isinstance(value, np.ndarray)}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(worlds())
 def test_fast_and_reference_write_the_same_events(world: World) -> None:
     fast, reference = (world.serve(mode, record_events=True) for mode in ("fast", "reference"))

@@ -23,13 +23,14 @@ class ColdCost(LinearCost):
 
 
 def run(world: World, extras: dict[str, int]) -> RunRecord:
+    params = dict(world.params)
     if world.policy == "continuous":
-        world.params["num_steps"] = extras["num_steps"]
+        params["num_steps"] = extras["num_steps"]
     if world.policy == "stall_free":
-        world.params["hybrid"] = extras["num_steps"] == 1
+        params["hybrid"] = extras["num_steps"] == 1
     cost = ColdCost(**dataclasses.asdict(world.cost), cold_start_ns=extras["cold"])
     swap = extras["swap"] if world.memory == "paged" and not world.prefix_caching else 0
-    return dataclasses.replace(world, cost=cost).serve(
+    return dataclasses.replace(world, cost=cost, params=params).serve(
         record_events=True,
         front_end_ns=extras["front_end"],
         swap_ns_per_block=swap or None,
@@ -46,7 +47,7 @@ EXTRAS = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(worlds(), EXTRAS)
 def test_token_times_follow_from_the_events(world: World, extras: dict[str, int]) -> None:
     record = run(world, extras)
@@ -58,7 +59,7 @@ def test_token_times_follow_from_the_events(world: World, extras: dict[str, int]
         assert times == record.token_times.get(row, [])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(worlds(), EXTRAS)
 def test_causes_sum_to_every_latency_exactly(world: World, extras: dict[str, int]) -> None:
     record = run(world, extras)
@@ -77,7 +78,7 @@ def test_causes_sum_to_every_latency_exactly(world: World, extras: dict[str, int
     assert sorted(lengths) == np.repeat(record.tbt_ns, record.tbt_counts).tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(worlds(), EXTRAS, st.integers(1, 5), st.sampled_from([0, 50, 90, 99, 100]))
 def test_worst_and_percentiles_are_those_of_the_run(
     world: World, extras: dict[str, int], top: int, percent: int

@@ -24,7 +24,7 @@ CAUSES: Mapping[str, str] = {
     "idle": "the policy let the replica wait",
     "slots": "waiting for a slot (max_batch_size)",
     "kv": "waiting for free KV blocks",
-    "budget": "waiting for token budget",
+    "budget": "waiting for token budget that others use",
     "after_preemption": "no admission in an iteration that preempts",
     "policy": "the policy did not ask for it",
     "prefill": "its own prefill",

@@ -85,11 +85,9 @@ class Explainer:
     def _row(self, request_id: str) -> int:
         row = self._rows_by_id.get(request_id)
         if row is None:
-            few = list(self._rows_by_id)[:3]
-            hint = suggestion(request_id, few) if len(self._rows_by_id) <= len(few) else (
-                f"ids are {', '.join(few)}, ..., {next(reversed(self._rows_by_id))}"
-            )  # fmt: skip
-            raise UserError(f"no request {request_id!r} in this run: {hint}")
+            ids = list(self._rows_by_id)
+            some = ids if len(ids) <= 4 else [*ids[:3], "...", ids[-1]]
+            raise UserError(f"no request {request_id!r} in this run: ids are {', '.join(some)}")
         return row
 
     @cached_property

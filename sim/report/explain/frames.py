@@ -18,7 +18,10 @@ COLUMNS = (
 
 
 def frame(explanations: Iterable[Explanation]) -> pd.DataFrame:
-    """One row a cause (and request behind it) of each explanation; `seconds` sum to `length_s`."""
+    """One row a cause (and request behind it) of each explanation; `seconds` sum to `length_s`.
+
+    `by` is None where no other request is behind a cause.
+    """
     import pandas as pd
 
     rows = [
@@ -37,4 +40,6 @@ def frame(explanations: Iterable[Explanation]) -> pd.DataFrame:
         for one in explanations
         for part in one.parts
     ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    table["by"] = pd.Series([row[COLUMNS.index("by")] for row in rows], dtype=object)
+    return table
