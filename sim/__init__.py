@@ -16,16 +16,33 @@ from typing import TYPE_CHECKING, Any
 from sim.core.version import __version__
 
 if TYPE_CHECKING:
-    from sim.api import Result, bounds, compare, differences, load_config, load_run, means, run
+    from sim.api import (
+        Result,
+        attainment,
+        best_goodput,
+        bounds,
+        capacity,
+        compare,
+        differences,
+        frontier,
+        load_config,
+        load_run,
+        means,
+        run,
+    )
     from sim.core.errors import SimError, UserError
     from sim.core.registry import param, policy
     from sim.sweeps import sweep
 
 _HOMES = {
     "Result": "sim.api",
+    "attainment": "sim.api",
+    "best_goodput": "sim.api",
     "bounds": "sim.api",
+    "capacity": "sim.api",
     "compare": "sim.api",
     "differences": "sim.api",
+    "frontier": "sim.api",
     "load_config": "sim.api",
     "load_run": "sim.api",
     "means": "sim.api",
@@ -42,9 +59,13 @@ __all__ = [
     "SimError",
     "UserError",
     "__version__",
+    "attainment",
+    "best_goodput",
     "bounds",
+    "capacity",
     "compare",
     "differences",
+    "frontier",
     "load_config",
     "load_run",
     "means",

@@ -15,7 +15,6 @@ import numpy as np
 from sim.api.comparison import Contender
 from sim.api.inputs import Inputs
 from sim.api.simulation import measure_with, was_interrupted
-from sim.config import Config
 from sim.core.errors import suggestion
 from sim.core.record import FINISHED, RunRecord
 from sim.core.trace import Trace
@@ -44,9 +43,10 @@ class Bench:
     def trace(self) -> Trace:
         return self._inputs.trace
 
-    def run(self, rate_per_s: float) -> tuple[RunRecord, dict[str, Any]]:
-        """Record and summary at that rate. KeyboardInterrupt if it was interrupted."""
-        inputs = replace(self._inputs, trace=self.at(rate_per_s))
+    def run(self, rate_per_s: float | None) -> tuple[RunRecord, dict[str, Any]]:
+        """Record and summary at that rate (None: as the trace is). KeyboardInterrupt if interrupted."""
+        trace = self.trace if rate_per_s is None else self.at(rate_per_s)
+        inputs = replace(self._inputs, trace=trace)
         record, _, summary = measure_with(self.config, inputs, label=self.contender.label)
         if was_interrupted(record):
             raise KeyboardInterrupt
@@ -62,26 +62,25 @@ class Bench:
             raise self.config.source.error("capacity.arrivals", problem)
         return scaled_rate(self.trace, rate_per_s / own)
 
+    def metric(self, summary: Mapping[str, Any], name: str) -> float | None:
+        """The number at path `name` of a summary; ConfigError if there is no such number."""
+        found: Any = summary
+        place = ""
+        for key in name.split("."):
+            if not isinstance(found, Mapping) or key not in found:
+                near = f": {suggestion(key, map(str, found))}" if isinstance(found, Mapping) else ""
+                problem = f"no such metric {name!r}; {place or 'the summary'} has no {key!r}{near}"
+                raise self.config.source.error("capacity.limits", problem)
+            found, place = found[key], f"{place}.{key}" if place else key
+        if found is not None and not isinstance(found, (int, float)):
+            raise self.config.source.error("capacity.limits", f"{name!r} is not a number of the summary")
+        return found
+
 
 def own_rate_per_s(trace: Trace) -> float | None:
     """Mean arrival rate; None if all arrive at once."""
     span_ns = int(trace.arrival_ns[-1] - trace.arrival_ns[0])
     return (len(trace) - 1) * NS_PER_S / span_ns if span_ns else None
-
-
-def metric_of(config: Config, summary: Mapping[str, Any], name: str) -> float | None:
-    """The number at path `name` of a summary; ConfigError if there is no such number."""
-    found: Any = summary
-    place = ""
-    for key in name.split("."):
-        if not isinstance(found, Mapping) or key not in found:
-            near = f": {suggestion(key, map(str, found))}" if isinstance(found, Mapping) else ""
-            problem = f"no such metric {name!r}; {place or 'the summary'} has no {key!r}{near}"
-            raise config.source.error("capacity.limits", problem)
-        found, place = found[key], f"{place}.{key}" if place else key
-    if found is not None and not isinstance(found, (int, float)):
-        raise config.source.error("capacity.limits", f"{name!r} is not a number of the summary")
-    return found
 
 
 def unsteady(record: RunRecord) -> str | None:

@@ -9,7 +9,7 @@ from sim.api.inputs import Inputs, build_inputs
 from sim.api.policies import make_policy
 from sim.api.settings import engine_settings, objectives
 from sim.config import Config
-from sim.report.bounds import Limits, bounds_of
+from sim.report.bounds import Limits, NoBounds, bounds_of
 
 
 def bounds(config: Config) -> dict[str, Any]:
@@ -27,6 +27,14 @@ def common_bounds(configs: Sequence[Config], inputs: Inputs) -> dict[str, Any]:
     slo, slo_classes = objectives(configs[0])
     found = bounds_of(inputs.trace, inputs.cost, common_limits(configs, inputs))
     return found.figures(inputs.trace, slo, slo_classes)
+
+
+def sustainable_rate(configs: Sequence[Config], inputs: Inputs) -> float | None:
+    """Requests a second above which every policy's queue grows for ever; None where there are no bounds."""
+    try:
+        return float(common_bounds(configs, inputs)["sustainable_requests_per_s"])
+    except NoBounds:
+        return None
 
 
 def common_limits(configs: Sequence[Config], inputs: Inputs) -> Limits:

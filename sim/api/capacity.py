@@ -10,21 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sim.api.bench import Bench, metric_of, own_rate_per_s, unsteady
+from sim.api.bench import Bench, own_rate_per_s, unsteady
 from sim.api.bisection import Found, highest_passing
-from sim.api.bounding import common_bounds
-from sim.api.comparison import Contender, PolicySpec, line_up
-from sim.api.inputs import Inputs, build_inputs
+from sim.api.bounding import sustainable_rate
+from sim.api.comparison import PolicySpec, line_up
+from sim.api.inputs import build_inputs
 from sim.config import Config
-from sim.report.bounds import NoBounds
+from sim.report.limits import Limits, kept
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Limits = Mapping[str, float]
-"""Largest values of metrics by their path in the summary; of those in AT_LEAST, smallest values."""
-
-AT_LEAST = ("slo_attainment",)
 QUEUE_LIMIT_S = 2.0
 """Default limit of the median scheduling delay. Source: Sarathi-Serve (OSDI 2024), section 5."""
 
@@ -60,9 +56,9 @@ class Capacity:
     @property
     def limited_by(self) -> str:
         """slo; or trace or bracket, where the search could not find the policy's own limit."""
-        if self.found.low is None or self.found.high is None:
-            return "bracket"
-        return "trace" if self._of_the_trace() else "slo"
+        if self._of_the_trace():
+            return "trace"
+        return "bracket" if self.found.low is None or self.found.high is None else "slo"
 
     @property
     def note(self) -> str | None:
@@ -169,7 +165,7 @@ def find_capacities(
     for contender in contenders:
         if inputs is None or contender.seed != seed:
             inputs, seed = build_inputs(contender.config), contender.seed
-            bound = _sustainable(config, [c for c in contenders if c.seed == seed], inputs)
+            bound = sustainable_rate([c.config for c in contenders if c.seed == seed], inputs)
         yield _search(Bench(contender, inputs), bound, limits, on_trial)
 
 
@@ -211,27 +207,13 @@ def _search(
 
 def _try(bench: Bench, rate_per_s: float, limits: Limits) -> Trial:
     record, summary = bench.run(rate_per_s)
-    values = {name: metric_of(bench.config, summary, name) for name in limits}
+    values = {name: bench.metric(summary, name) for name in limits}
     return Trial(
         bench.contender.label,
         bench.contender.seed,
         rate_per_s,
-        all(_within(name, values[name], limit) for name, limit in limits.items()),
+        all(kept(name, values[name], limit) for name, limit in limits.items()),
         values,
         summary["throughput"]["output_tokens_per_s"],
         unsteady(record),
     )
-
-
-def _within(name: str, value: float | None, limit: float) -> bool:
-    if value is None:
-        return True
-    return value >= limit if name.startswith(AT_LEAST) else value <= limit
-
-
-def _sustainable(config: Config, contenders: Sequence[Contender], inputs: Inputs) -> float | None:
-    try:
-        found = common_bounds([contender.config for contender in contenders], inputs)
-    except NoBounds:
-        return None
-    return float(found["sustainable_requests_per_s"])

@@ -27,6 +27,7 @@ COMMANDS = {
     "compare": "the same trace through several policies",
     "sweep": "a grid of configs over many processes, resumable",
     "capacity": "the highest rate that meets the SLO",
+    "frontier": "throughput against latency over token budgets",
     "calibrate": "a measured profile to a cost model file",
     "validate": "simulate a measured run and tabulate the errors",
     "trace": "look at, convert, make and download traces",

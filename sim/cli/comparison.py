@@ -68,6 +68,7 @@ def run_placed(
     require_served(views)
     if plots:
         draw(views, directory / "plots")
+        draw_comparison(frame, directory / "plots")
     if any(outcome.result.interrupted for outcome in outcomes):
         note(f"interrupted; what was finished is in {directory}")
         return INTERRUPTED
@@ -95,16 +96,33 @@ def _first_seed(outcomes: Sequence[Outcome]) -> list[RunView]:
     return [outcome.result.view for outcome in outcomes if outcome.contender.seed == first]
 
 
-def comparison_views(directory: Path) -> list[RunView]:
-    """The runs of a comparison's folder (the first seed of each policy), or the one run of a run folder."""
+def draw_comparison(frame: pd.DataFrame, directory: Path) -> None:
+    """The plot of the comparison itself, where there is more than one policy; says where it is."""
+    if frame["policy"].nunique() > 1:
+        from sim.report.plots import comparison_dots
+        from sim.report.plots.figure import save
+
+        say(f"plot: {save(comparison_dots(frame), directory / 'comparison.png')}")
+
+
+def comparison_frame(directory: Path) -> pd.DataFrame | None:
+    """The table of a comparison's folder; None in any other folder."""
     table = directory / TABLE
     if not table.is_file():
-        return [folder.load_run(directory)]
+        return None
     try:
-        rows = pd.read_csv(table, dtype={"policy": str, "folder": str})
-        firsts = rows.drop_duplicates("policy")[["folder", "policy"]]
+        frame = pd.read_csv(table, dtype={"policy": str, "folder": str})
+        return frame.astype({"policy": str, "folder": str, "seed": int})
     except (ValueError, KeyError) as error:
         raise UserError(f"{table}: not a comparison's table: {error}") from None
+
+
+def comparison_views(directory: Path) -> list[RunView]:
+    """The runs of a comparison's folder (the first seed of each policy), or the one run of a run folder."""
+    frame = comparison_frame(directory)
+    if frame is None:
+        return [folder.load_run(directory)]
+    firsts = frame.drop_duplicates("policy")[["folder", "policy"]]
     return [folder.load_run(directory / place, name=label) for place, label in firsts.values.tolist()]
 
 

@@ -40,15 +40,15 @@ def output_dir(arguments: argparse.Namespace, config: Config) -> Path:
     return Path(arguments.out or config.output_dir)
 
 
-def parse_overrides(settings: list[str]) -> dict[str, Any]:
-    """KEY=VALUE arguments as dotted keys and YAML values."""
+def parse_overrides(settings: list[str], flag: str = "--set") -> dict[str, Any]:
+    """KEY=VALUE arguments of `flag` as dotted keys and YAML values."""
     overrides = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals or not key:
-            raise ConfigError(f"--set {setting}: must look like section.key=value")
+            raise ConfigError(f"{flag} {setting}: must look like section.key=value")
         try:
             overrides[key] = parse_value(text)
         except ConfigError as error:
-            raise ConfigError(f"--set {setting}: {error}") from None
+            raise ConfigError(f"{flag} {setting}: {error}") from None
     return overrides

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sim.cli.comparison import comparison_views
+from sim.cli.comparison import comparison_frame, comparison_views, draw_comparison
 from sim.cli.console import draw
 from sim.report.view import distinct_names
 
@@ -25,4 +25,7 @@ def main(arguments: argparse.Namespace) -> int:
         return 0
     for folder, views in loaded.items():
         draw(views, folder / "plots")
+        frame = comparison_frame(folder)
+        if frame is not None:
+            draw_comparison(frame, folder / "plots")
     return 0

@@ -1,6 +1,7 @@
 """Plots of runs: distributions, the timeline around a stall, load and throughput over time.
 
-Every figure is made from RunViews alone, so a run in memory and a run folder look the same. This
+Every figure of runs is made from RunViews alone, so a run in memory and a run folder look the same;
+those of comparisons and searches are made from the frames that sim.api returns. This
 module imports matplotlib only when a figure is asked for.
 """
 
@@ -13,9 +14,13 @@ from typing import TYPE_CHECKING
 from sim.report.view import RunView, distinct_names
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["distributions", "draw_all", "load", "throughput", "timeline"]
+__all__ = [
+    "attainment_curves", "capacity_bars", "comparison_dots", "distributions", "draw_all", "frontiers", "load",
+    "throughput", "timeline",
+]  # fmt: skip
 
 
 def distributions(views: Sequence[RunView]) -> Figure:
@@ -44,6 +49,34 @@ def throughput(views: Sequence[RunView]) -> Figure:
     from sim.report.plots.over_time import draw_throughput
 
     return draw_throughput(distinct_names(views))
+
+
+def comparison_dots(frame: pd.DataFrame) -> Figure:
+    """Headline metrics of what `sim.compare` returned: means, intervals, seeds, and bounds."""
+    from sim.report.plots.comparison import draw
+
+    return draw(frame)
+
+
+def capacity_bars(frame: pd.DataFrame, title: str) -> Figure:
+    """What `sim.capacity` returned, a bar a policy."""
+    from sim.report.plots.capacity import draw
+
+    return draw(frame, title)
+
+
+def attainment_curves(frame: pd.DataFrame, best: pd.DataFrame, objective: str) -> Figure:
+    """What `sim.attainment` returned, as curves over the rate; `best` is its `sim.best_goodput`."""
+    from sim.report.plots.attainment import draw
+
+    return draw(frame, best, objective)
+
+
+def frontiers(frame: pd.DataFrame, title: str) -> Figure:
+    """What `sim.frontier` returned: throughput against latency, the Pareto sets marked."""
+    from sim.report.plots.frontier import draw
+
+    return draw(frame, title)
 
 
 def draw_all(views: Sequence[RunView], directory: str | Path) -> list[Path]:

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sim.core.errors import UserError
+from sim.report.tables import seconds
 from sim.report.view import RunView
 
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -63,19 +64,29 @@ def new_figure(width_in: float, height_in: float) -> ReportFigure:
 
 
 def styles(views: Sequence[RunView]) -> dict[str, Style]:
-    """A style for every view by its name: the policy's own where it has one, else one still free."""
-    found = {view.name: KNOWN_STYLES[view.name] for view in views if view.name in KNOWN_STYLES}
-    others = [view.name for view in views if view.name not in found]
+    """A style for every view by its name."""
+    return styles_of([view.name for view in views])
+
+
+def styles_of(names: Sequence[str]) -> dict[str, Style]:
+    """A style for every name: the policy's own where it has one, else one still free."""
+    found = {name: KNOWN_STYLES[name] for name in names if name in KNOWN_STYLES}
+    others = [name for name in names if name not in found]
     free = [style for style in OTHER_STYLES if style not in found.values()]
     return found | {name: free[place % len(free)] for place, name in enumerate(others)}
 
 
 def run_legend(figure: Figure, views: Sequence[RunView], extra: Sequence[Line2D] = ()) -> None:
     """A legend of the runs above the axes, where it covers no data."""
-    by_name = styles(views)
+    name_legend(figure, [view.name for view in views], extra)
+
+
+def name_legend(figure: Figure, names: Sequence[str], extra: Sequence[Line2D] = ()) -> None:
+    """A legend of the lines of `names`, as `styles_of` has them, above the axes."""
+    by_name = styles_of(names)
     handles = [
-        Line2D([], [], color=by_name[v.name].color, linestyle=by_name[v.name].dashes, label=v.name)
-        for v in views
+        Line2D([], [], color=by_name[name].color, linestyle=by_name[name].dashes, label=name)
+        for name in names
     ]
     figure.legend(
         handles=[*handles, *extra],
@@ -91,6 +102,11 @@ def tidy(axes: Axes) -> None:
     axes.grid(True, color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def short_time(value_s: float, _position: int | None = None) -> str:
+    """A duration for a tick: 50 ms, 1.5 s."""
+    return seconds(value_s).replace(".00 ", " ").replace(".0 ", " ")
 
 
 def save(figure: Figure, path: Path) -> Path:
