@@ -86,8 +86,11 @@ def per_request_errors(
 
 
 def boundary_at_or_after(times: Seconds, starts: Seconds, ends: Seconds) -> Seconds:
-    """When an engine takes in what arrives at `times`: at once if idle, else between two iterations."""
-    before = np.searchsorted(starts, times, side="right") - 1
+    """When an engine takes in what arrives at `times`: at once if idle, else between two iterations.
+
+    What arrives exactly when an iteration starts is in time for it.
+    """
+    before = np.searchsorted(starts, times, side="left") - 1
     running = (before >= 0) & (ends[np.maximum(before, 0)] > times)
     return np.where(running, ends[np.maximum(before, 0)], times)
 
