@@ -41,7 +41,7 @@ def write_points(folder: Path, *changes: dict[str, Any]) -> Path:
 
 
 def test_one_in_flight_by_hand(tmp_path: Path) -> None:
-    """Prefill 6 ms + 32 x 20 us + 528 pairs x 1 ns; decodes 5 ms + 10 us + 0.1 us a context token of 33 to 36."""
+    """Prefill 6 ms + 32 x 20 us + 528 pairs x 1 ns; decodes 5 ms + 10 us + 0.1 us x context, 33 to 36."""
     row = validate_closed_loop(write_points(tmp_path), write_cost(tmp_path)).rows.iloc[0]
     assert row["simulated_ttft_ms"] == pytest.approx(6.640528)
     assert row["simulated_tpot_ms"] == pytest.approx(5.010 + 0.1e-3 * (33 + 34 + 35 + 36) / 4)
