@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sim.api.load import load_config
 from sim.config import Config
 from sim.core.errors import UserError
+from sim.core.units import seconds_to_ns
 from sim.report import folder
 from sim.report.view import RunView
 
@@ -126,6 +127,25 @@ class Result:
         if percentile is not None:
             return frame([self.explainer.percentile(*percentile)[0]])
         return frame(self.explainer.worst(worst or "tbt", top))
+
+    def export_timeline(self, path: str | Path, *, window_s: tuple[float, float] | None = None) -> int:
+        """Write the run, or what touches the window, as a trace for Perfetto; the number of its events.
+
+        `path` ends in .json or .json.gz. Gaps beyond the TBT objective, else beyond 3 times the usual
+        gap, are marked as stalls. Simulates the run once more, as `explain` does.
+        """
+        from sim.report.perfetto import trace_events, write_trace
+        from sim.report.plots.lanes import stall_threshold_s
+
+        stall_s = stall_threshold_s([self.view])
+        events = trace_events(
+            self.rerun.record,
+            name=self.name,
+            stall_ns=seconds_to_ns(stall_s) if stall_s < float("inf") else 1 << 62,
+            window_ns=None if window_s is None else (seconds_to_ns(window_s[0]), seconds_to_ns(window_s[1])),
+        )
+        about = {"run": self.name, "stall_s": stall_s if stall_s < float("inf") else None}
+        return write_trace(events, Path(path), about | {"provenance": self.summary["provenance"]})
 
     @cached_property
     def rerun(self) -> Rerun:

@@ -201,7 +201,7 @@ class Accounts:
         """Why the request got no work in an iteration of its stay beside others like it; None if it did,
         or if all decodes stood still for prefills."""
         if iteration < stay.decodes_from:
-            if len(stay.chunks) and iteration in stay.chunks:
+            if iteration in stay.chunks[:, 0]:
                 return None
             lines = self.lives.events.refusals
             place = int(np.searchsorted(lines[:, 0], iteration, side="right")) - 1

@@ -25,8 +25,10 @@ class Stay:
     """The iteration that admitted it."""
     until: int
     """The first iteration it has no part in any more; NEVER if the run was interrupted before."""
+    left_ns: int | None
+    """When its last token appeared or the preemption was decided; None if the run ended before."""
     chunks: Table
-    """Iterations with a chunk of its prefill."""
+    """Its prefill: lines of Events.chunks."""
     decodes_from: int
     """The first iteration in which it decodes or could; NEVER if the prefill was not done."""
     tokens: Table
@@ -108,11 +110,12 @@ class Lives:
                 decodes_from = int(tokens[0]) + 1
         decoded = self._decodes(row, decodes_from, until, missing - len(tokens))
         tokens = np.concatenate((tokens, decoded))
-        if len(tokens) == missing:
-            until = int(tokens[-1]) + 1
-        return Stay(
-            admitted, until, chunks[:, 0], decodes_from, tokens, None if ended is None else ended[2]
-        )
+        if ended is not None:
+            return Stay(admitted, until, ended[3], chunks, decodes_from, tokens, preempted_for=ended[2])
+        if len(tokens) < missing:
+            return Stay(admitted, until, None, chunks, decodes_from, tokens)
+        last = int(tokens[-1])
+        return Stay(admitted, last + 1, int(self.events.end_ns[last]), chunks, decodes_from, tokens)
 
     def _decodes(self, row: int, first: int, until: int, most: int) -> Table:
         """The first `most` iterations from `first` on in which the decoding `row` got a token."""

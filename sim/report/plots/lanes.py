@@ -22,6 +22,7 @@ Times = NDArray[np.float64]
 HALF_NS = 5e-10
 """Slack for ends of iterations, which are sums of two rounded doubles."""
 
+STALL_FACTOR = 3.0
 MOST_LANES, MOST_DECODES, MOST_WAITING = 15, 9, 2
 
 
@@ -56,6 +57,15 @@ class Steps:
     end_s: Times
     prefill_tokens: Times
     num_decodes: Times
+
+
+def stall_threshold_s(views: Sequence[RunView]) -> float:
+    """A gap longer than this is shown as a stall: the TBT objective, else 3 times the usual gap."""
+    limits = [limit for view in views if (limit := view.summary["slo"].get("tbt_s")) is not None]
+    if limits:
+        return float(min(limits))
+    usual = [p50 for view in views if (p50 := view.summary["tbt_s"]["p50"]) is not None]
+    return STALL_FACTOR * min(usual, default=np.inf)
 
 
 def worst_stall(view: RunView) -> Stall | None:

@@ -16,13 +16,21 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from sim.report.plots.figure import BLUE, ORANGE, VERMILLION, new_figure
-from sim.report.plots.lanes import Lane, Stall, Steps, lanes_in, longest_gap, steps_in, telling_window
+from sim.report.plots.lanes import (
+    Lane,
+    Stall,
+    Steps,
+    lanes_in,
+    longest_gap,
+    stall_threshold_s,
+    steps_in,
+    telling_window,
+)
 from sim.report.tables import seconds
 from sim.report.view import RunView
 
 Segments = list[tuple[tuple[float, float], tuple[float, float]]]
 
-STALL_FACTOR = 3.0
 BAR, TICK = 0.34, 0.3
 
 
@@ -61,15 +69,6 @@ def _panels(runs: int) -> tuple[Figure, list[tuple[Axes, Axes]]]:
             axes.tick_params(axis="x", labelbottom=False)
         panels.append((upper, lower))
     return figure, panels
-
-
-def stall_threshold_s(views: Sequence[RunView]) -> float:
-    """A gap longer than this is drawn as a stall: the TBT objective, else 3 times the usual gap."""
-    limits = [limit for view in views if (limit := view.summary["slo"].get("tbt_s")) is not None]
-    if limits:
-        return float(min(limits))
-    usual = [p50 for view in views if (p50 := view.summary["tbt_s"]["p50"]) is not None]
-    return STALL_FACTOR * min(usual, default=np.inf)
 
 
 _STRIP_FIELDS = ("prefill_tokens", "num_decodes")
