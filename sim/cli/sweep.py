@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SHOWN_ROWS = 40
+SHOWN_NOTICES = 5
 HEADLINES = (
     ("ttft_s.p50", "TTFT p50, s"),
     ("ttft_s.p99", "TTFT p99, s"),
@@ -89,8 +90,11 @@ def _report(result: SweepResult) -> int:
     if len(result.frame):
         show(_table(result))
     say(f"table: {result.table} ({len(result.outcomes)} of {len(result.cells)} cells)")
-    for notice in dict.fromkeys(text for outcome in result.outcomes.values() for text in outcome.notices):
-        note(f"note: {notice}")
+    notices = dict.fromkeys(text for outcome in result.outcomes.values() for text in outcome.notices)
+    for text in list(notices)[:SHOWN_NOTICES]:
+        note(f"note: {text}")
+    if len(notices) > SHOWN_NOTICES:
+        note(f"note: and {len(notices) - SHOWN_NOTICES} more like these")
     failed = result.failed
     if failed:
         first = failed[0]
@@ -104,14 +108,16 @@ def _report(result: SweepResult) -> int:
 
 
 def _table(result: SweepResult) -> Table:
+    from pandas import isna
     from rich.table import Table
 
     axes = [*result.cells[0].point, "seed"]
-    columns = [(name, title) for name, title in HEADLINES if name in result.frame]
+    there = result.frame.dropna(axis="columns", how="all").columns
+    columns = [(name, title) for name, title in HEADLINES if name in there]
     table = Table(*axes, *(title for _, title in columns))
     shown = result.frame.head(SHOWN_ROWS)
     for _, row in shown.iterrows():
-        cells = [f"{row[name]:.4g}" if row[name] == row[name] else "-" for name, _ in columns]
+        cells = ["-" if isna(row[name]) else f"{row[name]:.4g}" for name, _ in columns]
         table.add_row(*(str(row[axis]) for axis in axes), *cells)
     if len(result.frame) > SHOWN_ROWS:
         table.caption = f"the first {SHOWN_ROWS} of {len(result.frame)} rows"

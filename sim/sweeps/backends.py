@@ -22,6 +22,7 @@ from sim.sweeps.worker import belong_to
 
 BACKENDS = ("loky", "dask", "ray")
 KNOCK_S = 10
+"""How long a cluster may take to answer at its address."""
 WAIT_S = 60
 """How long a Dask cluster may be without workers, as when it starts them anew."""
 
@@ -71,7 +72,7 @@ def _dask_pool(stack: ExitStack, workers: int | None, address: str | None) -> Po
     else:
         where = address
     try:
-        client = stack.enter_context(distributed.Client(where, set_as_default=False))
+        client = stack.enter_context(distributed.Client(where, set_as_default=False, timeout=KNOCK_S))
     except (OSError, ValueError) as error:
         raise UserError(f"address: no Dask scheduler answers at {address}: {error}") from None
 

@@ -15,35 +15,40 @@ from sim.api.settings import check_settings
 from sim.config import Config
 from sim.config.tree import TraceConfig
 from sim.cost import load_gpu, load_model
+from sim.sweeps.grid import Cell
 from sim.sweeps.identity import FILE_KEYS, digest_of
 from sim.sweeps.worker import Task
 from sim.trace.formats import trace_formats
 
 
-def check_names(tasks: Iterable[Task]) -> None:
-    """Raise UserError for the first file, format, cost model, model, GPU or rule that is not there."""
+def check_names(cells: Iterable[Cell], tasks: Iterable[Task]) -> None:
+    """Raise UserError for the first file, format, cost model, model, GPU or rule that is not there.
+
+    `tasks` are those of `cells`, whose configs are as written, for the messages.
+    """
     seen: set[str] = set()
-    for task in tasks:
-        config = task.config
+    for cell, task in zip(cells, tasks, strict=True):
+        config = cell.config
         check_settings(config)
         sizes = digest_of([config.replica.model_dump(), config.kv_cache.num_blocks])
-        for digest, check in ((task.trace_digest, _trace), (task.cost_digest, build_cost), (sizes, _sizes)):
-            if digest not in seen:
-                seen.add(digest)
-                check(config)
+        if task.trace_digest not in seen and not _trace_there(task.config.trace):
+            build_trace(config)  # says what is missing
+        if task.cost_digest not in seen:
+            build_cost(config)
+        if sizes not in seen:
+            _check_sizes(config)
+        seen.update((task.trace_digest, task.cost_digest, sizes))
 
 
-def _trace(config: Config) -> None:
-    section = config.trace
-    if not _all_found(section.model_dump()) or not _format_known(section):
-        build_trace(config)  # says what is missing
+def _trace_there(section: TraceConfig) -> bool:
+    return _all_found(section.model_dump()) and _format_known(section)
 
 
 def _format_known(section: TraceConfig) -> bool:
     return section.synthetic is not None or section.format in ("auto", *trace_formats())
 
 
-def _sizes(config: Config) -> None:
+def _check_sizes(config: Config) -> None:
     if config.kv_cache.num_blocks == "auto":
         for key, load in (("model", load_model), ("gpu", load_gpu)):
             catalogued(config, key, load, "kv_cache.num_blocks", "auto")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from sim.config.source import show
 from sim.core.errors import UserError
 from sim.sweeps.journal import Journal
 from sim.sweeps.worker import Outcome
@@ -99,7 +100,7 @@ def _outcome(entry: Mapping[str, Any]) -> Outcome:
 
 def _differences(old: Description, new: Description) -> Iterator[str]:
     """What tells two sweeps apart, in words, the most telling first."""
-    for section in ("grid", "seeds", "config", *CONTENTS):
+    for section in ("grid", "order", "seeds", "config", *CONTENTS):
         before, after = _flat(old.get(section), section), _flat(new.get(section), section)
         for key in dict.fromkeys([*before, *after]):
             if before.get(key) != after.get(key):
@@ -107,14 +108,20 @@ def _differences(old: Description, new: Description) -> Iterator[str]:
     if old.get("code") != new.get("code"):
         versions = f"{old.get('version')}, now {new.get('version')}"
         yield f"the simulator's code has changed since (version {versions})"
+    elif old.get("cells") != new.get("cells"):
+        yield "the config file writes out other keys, which its policies take"
 
 
 def _difference(section: str, key: str, before: Any, after: Any) -> str:
-    name = key.removeprefix("config.").replace("grid.", "grid ", 1)
+    name = "the grid's order" if key == "order" else key.removeprefix("config.").replace("grid.", "grid ", 1)
     if section in CONTENTS:
         name = key.removeprefix(f"{section}.")
         return f"{name} has changed since" if before and after else f"{name} is {'new' if after else 'gone'}"
-    return f"{name} was {before}, now {after}"
+    return f"{name} was {_shown(section, before)}, now {_shown(section, after)}"
+
+
+def _shown(section: str, value: Any) -> str:
+    return "not there" if section == "grid" and value is None else show(value)
 
 
 def _flat(values: Any, prefix: str) -> dict[str, Any]:

@@ -10,19 +10,19 @@ from typing import Any
 from sim.api.load import overlaid
 from sim.config import Config
 from sim.config.source import parse_value, show
-from sim.config.tree import CompareConfig, OutputConfig
 from sim.core.errors import ConfigError
 
 Grid = Mapping[str, Sequence[Any]]
 """Dotted config keys and the values each takes."""
 
-NO_AXES = {
+NO_ROW = {
     "name": "it names a run and changes no result",
-    "seed": "--seeds N (in Python seeds=N) runs the seeds from the config's on",
     "output": "a sweep writes one table, not run folders",
     "compare": "policy.name=a,b sweeps over policies",
+    "capacity": "it is for the command capacity",
 }
-"""Sections that a grid cannot vary, and why."""
+"""Sections that change no row, and what to say of sweeping over them."""
+NO_AXES = {**NO_ROW, "seed": "--seeds N (in Python seeds=N) runs the seeds from the config's on"}
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,14 @@ def parse_axis(text: str) -> tuple[str, list[Any]]:
 
 
 def plain_values(values: Any) -> Any:
-    """A list for a numpy array, and Python numbers for numpy's; anything else as it is."""
+    """Lists for tuples and numpy arrays, Python numbers for numpy's; anything else as it is."""
     listed = values.tolist() if hasattr(values, "tolist") else values
     if isinstance(listed, str) or not isinstance(listed, Sequence):
         return listed
-    return [value.item() if hasattr(value, "item") else value for value in listed]
+    return [
+        list(value) if isinstance(value, tuple) else value.item() if hasattr(value, "item") else value
+        for value in listed
+    ]
 
 
 def expand(config: Config, grid: Grid, seeds: int) -> list[Cell]:
@@ -75,7 +78,7 @@ def expand(config: Config, grid: Grid, seeds: int) -> list[Cell]:
 
 
 def _check_axis(key: str, values: Sequence[Any]) -> None:
-    section = key.partition(".")[0]
+    section = str(key).partition(".")[0]
     if section in NO_AXES:
         raise ConfigError(f"grid {key}: cannot be swept: {NO_AXES[section]}")
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
@@ -91,4 +94,4 @@ def _cell_config(config: Config, point: Mapping[str, Any], seed: int) -> Config:
     """The config of one cell, without what leaves the table as it is (per-iteration records, output)."""
     laid = overlaid(config, {**point, "seed": seed}) if point or seed != config.seed else config
     engine = laid.engine.updated(record_iterations=False, token_times=False)
-    return laid.updated(engine=engine, name="run", output=OutputConfig(), compare=CompareConfig())
+    return laid.updated(engine=engine, **{key: Config.model_fields[key].default for key in NO_ROW})

@@ -34,8 +34,8 @@ SEEDLESS = {
 }
 """Options of a trace that draw nothing from the seed."""
 
-CODE_LEFT_OUT = ("cli", "measure", "sweeps")
-"""Parts of the package that no result of a run goes through."""
+CODE_LEFT_OUT = ("cli/", "measure/", "report/plots/")
+"""Parts of the package that no row of a table goes through."""
 
 
 def digest_of(value: Any) -> str:
@@ -45,16 +45,17 @@ def digest_of(value: Any) -> str:
 
 @cache
 def code_digest() -> str:
-    """Of all code and shipped tables that a result may depend on, as this process found them."""
-    package = Path(sim.__file__).parent
-    modules = [
-        path for path in package.rglob("*.py")
-        if path.relative_to(package).parts[0] not in CODE_LEFT_OUT
-    ]
-    modules += Path(policies.__file__).parent.rglob("*.py")
-    configs = shipped_root() / "configs"
-    tables = [path for folder in ("models", "gpus", "cost") for path in (configs / folder).rglob("*")]
-    return _content(sorted([*modules, *tables]))
+    """Of all code and shipped tables that a result may depend on, as this process found them.
+
+    The same for a checkout and an installed package of the same content.
+    """
+    package, configs = Path(sim.__file__).parent, shipped_root() / "configs"
+    modules = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
+    return _content(
+        [modules[name] for name in sorted(modules) if not name.startswith(CODE_LEFT_OUT)]
+        + sorted(Path(policies.__file__).parent.rglob("*.py"))
+        + [path for folder in ("models", "gpus", "cost") for path in sorted((configs / folder).rglob("*"))]
+    )
 
 
 def own_policy(config: Config) -> type | None:

@@ -14,16 +14,13 @@ from sim.config import Config
 from sim.sweeps.backends import check_backend, open_pool
 from sim.sweeps.checks import check_names
 from sim.sweeps.folder import SweepFolder
-from sim.sweeps.grid import Cell, Grid, expand, plain_values
+from sim.sweeps.grid import NO_ROW, Cell, Grid, expand, plain_values
 from sim.sweeps.identity import Digests, class_digest, code_digest, digest_of, located, own_policy
 from sim.sweeps.table import check_format, tidy_frame, write_table
 from sim.sweeps.worker import Outcome, Task
 
 if TYPE_CHECKING:
     import pandas as pd
-
-NO_RESULT = ("name", "output", "compare")
-"""Sections of a config that change no row."""
 
 Progress = Callable[[int, int], None]
 """Called with cells finished and cells in all, once at the start and after every cell."""
@@ -105,11 +102,11 @@ def run_sweep(
     cells = expand(config, grid, seeds)
     digests = Digests()
     tasks = [_task(cell, digests) for cell in cells]
-    check_names(tasks)
-    described = _description(config, grid, seeds, tasks, digests)
-    folder = nullcontext() if out is None else SweepFolder(
-        Path(out), described, restart=restart, retry_failed=retry_failed
-    )
+    check_names(cells, tasks)
+    folder: SweepFolder | nullcontext[None] = nullcontext()
+    if out is not None:
+        description = _description(config, grid, seeds, tasks, digests)
+        folder = SweepFolder(Path(out), description, restart=restart, retry_failed=retry_failed)
     with folder as kept:
         outcomes = {} if kept is None else dict(kept.finished)
         waiting = [task for task in tasks if task.index not in outcomes]
@@ -147,9 +144,7 @@ def _description(
     config: Config, grid: Grid, seeds: int, tasks: Sequence[Task], digests: Digests
 ) -> dict[str, Any]:
     """What makes this sweep the one it is, in plain values."""
-    base = config.to_dict()
-    for section in NO_RESULT:
-        del base[section]
+    base = {key: value for key, value in config.to_dict().items() if key not in NO_ROW}
     named = {path: digest for task in tasks for path, digest in digests.files(task.config).items()}
     files: dict[str, list[str]] = {}
     for path, digest in sorted(named.items()):
@@ -160,6 +155,7 @@ def _description(
         "code": code_digest(),
         "config": base,
         "grid": grid,
+        "order": list(grid),
         "seeds": seeds,
         "files": files,
         "policies": {cls.__name__: class_digest(cls) for cls in own},

@@ -28,8 +28,8 @@ def tidy_frame(cells: Sequence[Cell], outcomes: Mapping[int, Outcome]) -> pd.Dat
     rows = [_row(cell, outcomes[cell.index]) for cell in cells if cell.index in outcomes]
     axes = [*cells[0].point, "seed"]
     metrics = dict.fromkeys(name for row in rows for name in row if name not in (*axes, "error"))
-    names = [*axes, *metrics, "error"]
-    return pd.DataFrame({name: _column([row.get(name) for row in rows]) for name in names})
+    columns = {name: _column([row.get(name) for row in rows]) for name in (*axes, *metrics)}
+    return pd.DataFrame({**columns, "error": pd.array([row["error"] for row in rows], dtype=object)})
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:
@@ -55,11 +55,11 @@ def _row(cell: Cell, outcome: Outcome) -> dict[str, Any]:
 
 
 def _column(values: list[Any]) -> Any:
-    """Numbers as numbers, whole ones whole even beside missing ones; anything mixed as text."""
+    """Numbers as numbers (whole ones whole even beside missing ones), or text; mixtures are text."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int}:
         return pd.array(values, dtype="Int64") if None in values else values
-    if kinds and kinds <= {int, float}:
+    if kinds <= {int, float}:
         return [float("nan") if value is None else float(value) for value in values]
     if kinds <= {str}:
         return pd.array(values, dtype=object)

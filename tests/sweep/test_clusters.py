@@ -1,0 +1,119 @@
+"""Dask and Ray give the very table that processes of this machine give, with real workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import sim
+
+pytestmark = pytest.mark.extras
+
+ODD = Path(__file__).with_name("odd_policy.py")
+GRID = {"policy.deed": ["none", "raise", "die"], "policy.max_batch_size": [1, 2, 4]}
+
+
+@pytest.fixture
+def config(tiny: Path) -> Any:
+    values = yaml.safe_load(Path("config.yaml").read_text())
+    values["policy"] = {"path": str(ODD), "name": "odd"}
+    return sim.load_config(values)
+
+
+@pytest.fixture
+def expected(config: Any) -> bytes:
+    """The table of two worker processes of this machine."""
+    sim.sweep(config, GRID, seeds=2, workers=2, out="loky")
+    table = Path("loky/sweep.csv").read_bytes()
+    assert table.count(b"WorkerDied") == 6
+    return table
+
+
+@pytest.fixture
+def dask_address() -> Iterator[str]:
+    """A cluster of two worker processes that was there before."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture
+def ray_address(root: Path) -> Iterator[str]:
+    """A Ray head of two cores that was there before."""
+    pytest.importorskip("ray")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    start = ["start", "--head", "--block", f"--port={port}", "--num-cpus=2", "--include-dashboard=false"]
+    head = subprocess.Popen(
+        [str(Path(sys.executable).with_name("ray")), *start, "--disable-usage-stats"],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert head.stdout is not None
+    for line in head.stdout:
+        if "Ray runtime started" in line:
+            break
+    yield f"127.0.0.1:{port}"
+    os.killpg(head.pid, signal.SIGTERM)
+    head.communicate(timeout=60)
+
+
+def test_a_dask_cluster_at_an_address(config: Any, expected: bytes, dask_address: str) -> None:
+    sim.sweep(config, GRID, seeds=2, backend="dask", address=dask_address, out="dask")
+    assert Path("dask/sweep.csv").read_bytes() == expected
+
+
+def test_a_dask_cluster_of_its_own(config: Any, expected: bytes) -> None:
+    pytest.importorskip("distributed")
+    sim.sweep(config, GRID, seeds=2, backend="dask", workers=2, out="dask")
+    assert Path("dask/sweep.csv").read_bytes() == expected
+
+
+def test_work_is_shared_out_among_dask_workers(config: Any, dask_address: str) -> None:
+    grid = {"policy.deed": ["whoami"], "policy.dawdle_s": [0.1], "policy.max_batch_size": list(range(1, 13))}
+    frame = sim.sweep(config, grid, backend="dask", address=dask_address)
+    processes = set(frame["error"].str.extract(r"process (\d+)")[0])
+    assert len(processes) == 2
+    assert str(os.getpid()) not in processes
+
+
+def test_ray_at_an_address(
+    config: Any, expected: bytes, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    # a head of our own on this machine; Ray's tokens are not what is tested
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    address = request.getfixturevalue("ray_address")
+    sim.sweep(config, GRID, seeds=2, backend="ray", address=address, out="ray")
+    assert Path("ray/sweep.csv").read_bytes() == expected
+
+
+def test_ray_of_its_own_goes_on_where_loky_was_stopped(config: Any, expected: bytes) -> None:
+    pytest.importorskip("ray")
+    lines = Path("loky/sweep.journal").read_bytes().splitlines(keepends=True)
+    Path("loky/sweep.journal").write_bytes(b"".join(lines[:4]))
+    sim.sweep(config, GRID, seeds=2, backend="ray", workers=2, out="loky")
+    assert Path("loky/sweep.csv").read_bytes() == expected
+
+
+@pytest.mark.parametrize(("backend", "package"), [("dask", "distributed"), ("ray", "ray")])
+def test_where_nothing_answers_is_told(config: Any, backend: str, package: str) -> None:
+    pytest.importorskip(package)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"  # bound, but not listening
+        with pytest.raises(sim.UserError, match=f"answers at {address}"):
+            sim.sweep(config, GRID, backend=backend, address=address)
