@@ -6,7 +6,7 @@ functions are pure. What does not exist is None: an empty set has no percentile 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sim.core.record import FINISHED, REJECTED, RunRecord
 from sim.core.units import NS_PER_S, UNSET_NS, column_to_seconds, ns_to_seconds
+from sim.report.groups import by_label
 from sim.report.objectives import SLO_KEYS, Limits, Objectives, judge
 from sim.report.percentiles import describe, describe_weighted
 
@@ -174,6 +175,8 @@ def summarize(
         "slo_attainment": judged.attainment,
         "slo": {key: (slo or {}).get(key) for key in SLO_KEYS},
         "slo_attainment_by": dict(judged.met_by_key),
+        "by_slo_class": _by_label(record, record.trace.slo_class, judged),
+        "by_client": _by_label(record, record.trace.client, judged),
         "makespan_s": None if span is None else ns_to_seconds(length_ns),
         **_counts(record),
         "gpu_busy": _share(record.busy_ns, length_ns),
@@ -189,6 +192,20 @@ def summarize(
         "notices": list(record.notices),
         "simulator": _simulator(record),
     }
+
+
+def _by_label(
+    record: RunRecord, labels: Sequence[str | None] | None, judged: Objectives
+) -> dict[str, dict[str, Any]] | None:
+    """Metrics of the requests of each label; max_tbt_s is each request's longest TBT."""
+    seconds = {
+        "ttft_s": column_to_seconds(ttft_ns(record)),
+        "max_tbt_s": column_to_seconds(record.max_tbt_ns),
+        "tpot_s": tpot_s(record),
+        "e2e_s": column_to_seconds(e2e_ns(record)),
+        "queue_s": column_to_seconds(queue_ns(record)),
+    }
+    return by_label(labels, record.status == FINISHED, seconds, record.trace.output_tokens, judged)
 
 
 def _latencies(record: RunRecord) -> dict[str, dict[str, float | None]]:
