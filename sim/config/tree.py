@@ -70,6 +70,7 @@ _FILE_OPTIONS = (
     "max_output_tokens",
     "max_total_tokens",
     "over_cap",
+    "sessions",
 )
 
 
@@ -95,6 +96,8 @@ class TraceConfig(Section):
     max_total_tokens: PositiveInt | None = None
     over_cap: Literal["reject", "clip", "drop"] = "reject"
     """What becomes of requests over a cap."""
+    sessions: bool = True
+    """A turn of a session follows the completion of the one before; false replays recorded times."""
     synthetic: dict[str, Any] | None = None
     closed_loop: ClosedLoopConfig | None = None
 
