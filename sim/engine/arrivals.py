@@ -43,7 +43,8 @@ class Arrivals:
         self._closed_loop = closed_loop
         self._requests = trace.requests()
         self._turns = _Turns(trace) if trace.session is not None and closed_loop is None else None
-        self._inbox: list[Request] = []
+        self.inbox: list[Request] = []
+        """What has arrived and was not taken yet."""
         self._later: list[tuple[int, int]] = []
         """Heap of (time, row) of released requests that are still to arrive."""
         self._next_ns: int | None = None
@@ -65,7 +66,7 @@ class Arrivals:
     @property
     def exhausted(self) -> bool:
         """Whether every request has been taken."""
-        return not (self._undelivered or self._inbox)
+        return not (self._undelivered or self.inbox)
 
     @property
     def next_ns(self) -> int | None:
@@ -74,22 +75,15 @@ class Arrivals:
             return self._later[0][0]
         return self._next_ns
 
-    @property
-    def any_to_take(self) -> bool:
-        """Whether a request has arrived and was not taken yet."""
-        return bool(self._inbox)
-
     def take(self, until_ns: int | None = None) -> list[Request]:
         """The requests that have arrived and were not taken yet, in (arrival, trace row) order.
 
         `until_ns` leaves those that arrived after it for later.
         """
-        if not self._inbox:
-            return []
-        taken, self._inbox = self._inbox, []
+        taken, self.inbox = self.inbox, []
         if until_ns is not None:
             last_ns = until_ns - self._front_end_ns
-            self._inbox = [request for request in taken if request.arrival_ns > last_ns]
+            self.inbox = [request for request in taken if request.arrival_ns > last_ns]
             taken = [request for request in taken if request.arrival_ns <= last_ns]
         if len(taken) > 1:
             taken.sort(key=_arrival_order)
@@ -136,7 +130,7 @@ class Arrivals:
         self._deliver(request)
 
     def _deliver(self, request: Request) -> None:
-        self._inbox.append(request)
+        self.inbox.append(request)
         self._undelivered -= 1
         if self._bell is not None:
             bell, self._bell = self._bell, None

@@ -9,7 +9,7 @@ from typing import Protocol
 from sim.core.batch import Batch, Chunk
 from sim.core.request import RequestState
 from sim.engine.gaps import GapLog
-from sim.engine.jump import Ends
+from sim.engine.jump import Jump
 from sim.engine.tokens import TokenLog
 
 by_admission = attrgetter("admission")
@@ -49,8 +49,11 @@ class Decodes(Protocol):
         """Iterations of all members until the first of them is finished."""
         ...
 
-    def advance_all(self, ends_ns: Ends) -> list[RequestState]:
-        """Every member yields a token at each of `ends_ns`; none finishes before the last."""
+    def advance_all(self, end_ns: int, jump: Jump | None = None) -> list[RequestState]:
+        """Every member yields a token at `end_ns`, or one in each iteration of `jump`, which ends then.
+
+        None finishes before that.
+        """
         ...
 
     def advance_some(self, states: Iterable[RequestState], end_ns: int) -> list[RequestState]:
@@ -58,35 +61,32 @@ class Decodes(Protocol):
         ...
 
 
-class PlainDecodes:
-    """Every request's progress is kept and moved by itself: O(members) an iteration."""
+class PlainDecodes(dict[RequestState, None]):
+    """Every request's progress is kept and moved by itself: O(members) an iteration.
+
+    The members are the keys, in the order in which they joined.
+    """
 
     def __init__(
         self, block_size: int, gaps: GapLog, tokens: TokenLog | None, spread: bool
     ) -> None:
+        super().__init__()
         self._block_size = block_size
         self._spread = spread
         self._gaps = gaps
         self._tokens = tokens
-        self._members: dict[RequestState, None] = {}
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __contains__(self, state: object) -> bool:
-        return state in self._members
 
     def in_admission_order(self) -> list[RequestState]:
-        return sorted(self._members, key=by_admission)
+        return sorted(self, key=by_admission)
 
     def add(self, state: RequestState) -> None:
-        self._members[state] = None
+        self[state] = None
 
     def remove(self, state: RequestState) -> None:
-        del self._members[state]
+        del self[state]
 
     def batch(self, chunks: tuple[Chunk, ...]) -> Batch:
-        contexts = [state.context_tokens for state in self._members]
+        contexts = [state.context_tokens for state in self]
         if not self._spread:
             return Batch(len(contexts), sum(contexts), 0, 0, chunks)
         return Batch(len(contexts), sum(contexts), max(contexts), min(contexts), chunks)
@@ -97,17 +97,17 @@ class PlainDecodes:
     def blocks_to_grow(self, first: int = 0, iterations: int = 1) -> int:
         return sum(
             (state.context_tokens - 1 + ahead) % self._block_size == 0
-            for state in self._members
+            for state in self
             for ahead in range(first, first + iterations)
         )
 
     def iterations_to_completion(self) -> int:
-        return min(state._output_tokens - state._generated for state in self._members)
+        return min(state._output_tokens - state._generated for state in self)
 
-    def advance_all(self, ends_ns: Ends) -> list[RequestState]:
+    def advance_all(self, end_ns: int, jump: Jump | None = None) -> list[RequestState]:
         finished: list[RequestState] = []
-        for end_ns in ends_ns:
-            finished = self.advance_some(self._members, int(end_ns))
+        for each_end_ns in [end_ns] if jump is None else jump.ends_ns():
+            finished = self.advance_some(self, each_end_ns)
         return finished
 
     def advance_some(self, states: Iterable[RequestState], end_ns: int) -> list[RequestState]:

@@ -12,21 +12,22 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sim.core.batch import Batch, Chunk
 from sim.core.request import RequestState
 from sim.engine.decodes import by_admission
 from sim.engine.gaps import GapLog
-from sim.engine.jump import Ends
+from sim.engine.jump import Jump
 from sim.engine.peaks import RecentPeaks
 from sim.engine.tokens import TokenLog
 
 Ranked = list[tuple[int, int, RequestState]]
 
 
-class EpochDecodes:
+class EpochDecodes(dict[RequestState, None]):
     """See Decodes for the contract. `epoch` counts the iterations in which all members decoded.
+
+    The members are the keys, in the order in which they joined.
 
     A *fresh* member has got its last token by itself (its prefill, or a decode among some), so its
     next gap is its own; all others got theirs at `_last_end_ns`, so their next gap is one weighted
@@ -36,11 +37,11 @@ class EpochDecodes:
     def __init__(
         self, block_size: int, gaps: GapLog, tokens: TokenLog | None, spread: bool
     ) -> None:
+        super().__init__()
         self._spread = spread
         self._block_size = block_size
         self._gaps = gaps
         self._tokens = tokens
-        self._members: dict[RequestState, None] = {}
         self._fresh: dict[RequestState, None] = {}
         self._epoch = 0
         self._last_end_ns = 0
@@ -58,12 +59,6 @@ class EpochDecodes:
         """Heap entries so far: makes every one comparable."""
         self._peaks = RecentPeaks()
 
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __contains__(self, state: object) -> bool:
-        return state in self._members
-
     def generated_tokens(self, state: RequestState) -> int:
         return state._generated + self._epoch - state._join_epoch
 
@@ -71,10 +66,10 @@ class EpochDecodes:
         return state._last_token_ns if state in self._fresh else self._last_end_ns
 
     def in_admission_order(self) -> list[RequestState]:
-        return sorted(self._members, key=by_admission)
+        return sorted(self, key=by_admission)
 
     def add(self, state: RequestState) -> None:
-        self._members[state] = None
+        self[state] = None
         state._pool = self
         state._join_epoch = self._epoch
         self._enter(state)
@@ -85,11 +80,11 @@ class EpochDecodes:
         state._generated = self.generated_tokens(state)
         self._fold_peak(state)
         self._fresh.pop(state, None)
-        del self._members[state]
+        del self[state]
         state._pool = None
 
     def batch(self, chunks: tuple[Chunk, ...]) -> Batch:
-        count, epoch = len(self._members), self._epoch
+        count, epoch = len(self), self._epoch
         if not self._spread:
             return Batch(count, self._context_offset + count * epoch, 0, 0, chunks)
         return Batch(
@@ -109,7 +104,7 @@ class EpochDecodes:
         if iterations == 1:
             return boundary[-start % size]
         cycles, rest = divmod(iterations, size)
-        need = cycles * len(self._members)
+        need = cycles * len(self)
         for epoch in range(start, start + rest):
             need += boundary[-epoch % size]
         return need
@@ -117,12 +112,12 @@ class EpochDecodes:
     def iterations_to_completion(self) -> int:
         return self._next_due() - self._epoch
 
-    def advance_all(self, ends_ns: Ends) -> list[RequestState]:
+    def advance_all(self, end_ns: int, jump: Jump | None = None) -> list[RequestState]:
         if self._tokens is not None:
-            self._tokens.add_all(self._members, ends_ns)
-        self._advance_one(int(ends_ns[0]))
-        if not isinstance(ends_ns, tuple):
-            self._advance_run(ends_ns)
+            self._tokens.add_all(self, [end_ns] if jump is None else jump.ends_ns())
+        self._advance_one(end_ns if jump is None else jump.first_end_ns)
+        if jump is not None:
+            self._advance_later(jump)
         if self._next_due() != self._epoch:
             return []
         return sorted(self._due[self._epoch], key=by_admission)
@@ -147,7 +142,7 @@ class EpochDecodes:
     def _advance_one(self, end_ns: int) -> None:
         self._epoch += 1
         fresh = self._fresh
-        veterans = len(self._members) - len(fresh)
+        veterans = len(self) - len(fresh)
         if veterans:
             gap = end_ns - self._last_end_ns
             self._gaps.add(gap, veterans)
@@ -159,13 +154,13 @@ class EpochDecodes:
         fresh.clear()
         self._last_end_ns = end_ns
 
-    def _advance_run(self, ends_ns: NDArray[np.int64]) -> None:
-        """The iterations after the first: by then nobody is fresh."""
-        gaps = ends_ns[1:] - ends_ns[:-1]
+    def _advance_later(self, jump: Jump) -> None:
+        """The iterations after the first: by then nobody is fresh, and gaps are durations."""
+        gaps = jump.later_ns
         self._epoch += len(gaps)
-        self._gaps.add_run(gaps, len(self._members))
+        self._gaps.add_run(gaps, len(self))
         self._peaks.push(self._epoch, int(np.maximum.reduce(gaps)))
-        self._last_end_ns = int(ends_ns[-1])
+        self._last_end_ns = jump.end_ns
 
     def _record_own_gap(self, state: RequestState, gap_ns: int) -> None:
         self._gaps.add(gap_ns, 1)

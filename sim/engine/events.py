@@ -19,7 +19,7 @@ from sim.core.record import RunRecord
 from sim.core.request import RequestState
 from sim.core.trace import Trace
 from sim.engine.clock import Clock
-from sim.engine.jump import Ends
+from sim.engine.jump import Jump
 from sim.engine.recorder import Recorder
 from sim.engine.step import Step
 
@@ -56,31 +56,32 @@ class EventRecorder(Recorder):
 
     def arrived(self, request: RequestState) -> None:
         super().arrived(request)
-        self._note("seen", self.num_iterations, request.row, self._clock.now)
+        self._note("seen", len(self._ends), request.row, self._clock.now)
 
     def admitted(self, request: RequestState, is_resumed: bool) -> None:
         cached = 0 if is_resumed else request.prefilled_tokens
-        self._note("admissions", self.num_iterations, request.row, cached, is_resumed)
+        self._note("admissions", len(self._ends), request.row, cached, is_resumed)
 
     def preempted(self, request: RequestState, by: RequestState | None) -> None:
         for_row = NOBODY if by is None else by.row
-        self._note("preemptions", self.num_iterations, request.row, for_row, self._clock.now)
+        self._note("preemptions", len(self._ends), request.row, for_row, self._clock.now)
 
     def iterations(
         self,
         start_ns: int,
-        ends_ns: Ends,
+        end_ns: int,
+        jump: Jump | None,
         num_decodes: int,
         chunks: Mapping[RequestState, int],
         batch: Batch,
         used_blocks: int,
         waiting: int,
     ) -> None:
-        number = self.num_iterations
+        number = len(self._ends)
         if start_ns != (self._ends[-1] if number else 0):
             self._note("starts", number, start_ns)
-        if isinstance(ends_ns, tuple):
-            self._note_delays(number, ends_ns[0] - start_ns, batch)
+        if jump is None:
+            self._note_delays(number, end_ns - start_ns, batch)
         for request, tokens in chunks.items():
             self._note("chunks", number, request.row, tokens, request.prefilled_tokens)
         if chunks and batch.num_decodes:
@@ -91,9 +92,10 @@ class EventRecorder(Recorder):
         if self.step.iterations and (refused := self.step.refused()) != self._refused:
             self._refused = refused
             self._note("refusals", number, *refused)
-        self._ends.extend(int(end_ns) for end_ns in ends_ns)
+        ends_ns = [end_ns] if jump is None else jump.ends_ns()
+        self._ends.extend(ends_ns)
         self._num_decodes.extend([num_decodes] * len(ends_ns))
-        super().iterations(start_ns, ends_ns, num_decodes, chunks, batch, used_blocks, waiting)
+        super().iterations(start_ns, end_ns, jump, num_decodes, chunks, batch, used_blocks, waiting)
 
     def _note_delays(self, number: int, duration_ns: int, batch: Batch) -> None:
         extra_ns = duration_ns - self._cost.iteration_ns(batch)

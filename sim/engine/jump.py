@@ -7,6 +7,8 @@ nothing decided in between. Equal to taking them one by one (tests/engine/test_e
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,47 +16,69 @@ from numpy.typing import NDArray
 from sim.core.batch import Batch
 from sim.core.protocols import CostModel
 
-Ends = tuple[int] | NDArray[np.int64]
-"""Ends of successive iterations in ns: one, or a jump's int64 array of several."""
-
 FEW = 4
 """Up to this many iterations, one call each is cheaper than a vectorised one."""
 
 
-def iteration_ends(
-    cost: CostModel, batch: Batch, now_ns: int, limit: int, next_arrival_ns: int | None
-) -> Ends:
-    """Ends of the next iterations of `batch`: at least one, at most `limit`.
+class Jump(NamedTuple):
+    """Two or more iterations of one decode batch, back to back."""
 
-    The last is at the latest the first end at or after `next_arrival_ns`, because the decision made
-    there sees that arrival. Stopping earlier is always allowed, so the number of iterations is
-    guessed from the first duration, which a growing context only makes longer.
+    first_end_ns: int
+    later_ns: NDArray[np.int64]
+    """Durations of the iterations after the first."""
+    end_ns: int
+    """End of the last."""
+
+    @property
+    def iterations(self) -> int:
+        """How many."""
+        return 1 + len(self.later_ns)
+
+    @property
+    def last_start_ns(self) -> int:
+        """When the last of them begins."""
+        return self.end_ns - int(self.later_ns[-1])
+
+    def ends_ns(self) -> list[int]:
+        """When each of them ends."""
+        return list(accumulate(self.later_ns.tolist(), initial=self.first_end_ns))
+
+
+def jump_over(
+    cost: CostModel, batch: Batch, start_ns: int, first_end_ns: int, limit: int, change_ns: int | None
+) -> Jump | None:
+    """The next iterations of `batch`, at most `limit`; None if there is only the first.
+
+    The first takes from `start_ns` to `first_end_ns`. The last is at the latest the first that ends
+    at or after `change_ns`, because the decision made there sees the change. Stopping earlier is
+    always allowed, so the number of iterations is guessed from the first duration, which a growing
+    context only makes longer.
     """
-    first_end = now_ns + cost.iteration_ns(batch)
-    if next_arrival_ns is not None:
-        if first_end >= next_arrival_ns:
-            return (first_end,)
-        limit = min(limit, -((now_ns - next_arrival_ns) // (first_end - now_ns)))
-    if limit == 1:
-        return (first_end,)
+    if change_ns is not None:
+        limit = min(limit, -((start_ns - change_ns) // (first_end_ns - start_ns)))
+    if limit <= 1:
+        return None
     if limit <= FEW:
-        return _one_by_one(cost, batch, first_end, limit, next_arrival_ns)
-    ends = cost.decode_run_ns(batch, limit).cumsum()
-    ends += now_ns
-    if next_arrival_ns is not None and ends[-1] > next_arrival_ns:
-        ends = ends[: int(ends.searchsorted(next_arrival_ns)) + 1]
-    return ends
+        return _one_by_one(cost, batch, first_end_ns, limit, change_ns)
+    durations = cost.decode_run_ns(batch, limit)
+    elapsed = np.add.accumulate(durations)
+    last = limit - 1
+    if change_ns is not None:
+        last = min(last, int(elapsed.searchsorted(change_ns - start_ns)))
+    return Jump(first_end_ns, durations[1 : last + 1], start_ns + int(elapsed[last]))
 
 
 def _one_by_one(
-    cost: CostModel, batch: Batch, first_end: int, limit: int, next_arrival_ns: int | None
-) -> Ends:
-    ends = [first_end]
+    cost: CostModel, batch: Batch, first_end_ns: int, limit: int, change_ns: int | None
+) -> Jump:
+    """`jump_over` where the first iteration ends before `change_ns`."""
+    durations, end_ns = [], first_end_ns
     for ahead in range(1, limit):
-        if next_arrival_ns is not None and ends[-1] >= next_arrival_ns:
+        if change_ns is not None and end_ns >= change_ns:
             break
-        ends.append(ends[-1] + cost.iteration_ns(batch.after(ahead)))
-    return np.array(ends, dtype=np.int64) if len(ends) > 1 else (first_end,)
+        durations.append(cost.iteration_ns(batch.after(ahead)))
+        end_ns += durations[-1]
+    return Jump(first_end_ns, np.array(durations, dtype=np.int64), end_ns)
 
 
 def fitting_iterations(

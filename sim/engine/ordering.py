@@ -88,6 +88,7 @@ class OrderedQueue:
     """
 
     is_steady = True
+    reads_clock = True
 
     def __init__(self, aging_ns: int | None) -> None:
         self._front: deque[RequestState] = deque()

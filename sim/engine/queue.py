@@ -16,7 +16,6 @@ class Queue(Protocol):
     """The waiting requests in the order in which a policy should consider them."""
 
     def __len__(self) -> int: ...
-    def __bool__(self) -> bool: ...
     def __iter__(self) -> Iterator[RequestState]:
         """In order; the request just yielded may be admitted before the next is asked for."""
         ...
@@ -37,6 +36,9 @@ class Queue(Protocol):
         """`state`, admitted before, runs no more: finished or preempted."""
         ...
 
+    reads_clock: bool
+    """Whether `begin` has to be called."""
+
     def begin(self, now_ns: int) -> None:
         """The decision made at `now_ns` starts."""
         ...
@@ -52,41 +54,23 @@ class Queue(Protocol):
         ...
 
 
-class WaitingQueue:
+class WaitingQueue(deque[RequestState]):
     """First come, first served: (arrival, trace row) order."""
 
     is_steady = True
+    reads_clock = False
     reorders_at_ns = None
 
-    def __init__(self) -> None:
-        self._queue: deque[RequestState] = deque()
-
-    def __len__(self) -> int:
-        return len(self._queue)
-
-    def __bool__(self) -> bool:
-        return bool(self._queue)
+    add = deque.append
+    put_back = deque.appendleft
 
     def __iter__(self) -> Iterator[RequestState]:
-        queue = self._queue
         place = 0
-        while place < len(queue):
-            state = queue[place]
+        while place < len(self):
+            state = self[place]
             yield state
-            if place < len(queue) and queue[place] is state:
+            if place < len(self) and self[place] is state:
                 place += 1
-
-    def add(self, state: RequestState) -> None:
-        self._queue.append(state)
-
-    def put_back(self, state: RequestState) -> None:
-        self._queue.appendleft(state)
-
-    def remove(self, state: RequestState) -> None:
-        if self._queue[0] is state:
-            self._queue.popleft()
-        else:
-            self._queue.remove(state)
 
     def left(self, state: RequestState) -> None:
         pass

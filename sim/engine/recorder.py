@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from struct import Struct
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim.core.batch import Batch
 from sim.core.record import FINISHED, ITERATION_COLUMNS, REJECTED, RunRecord
@@ -13,36 +15,47 @@ from sim.core.request import RequestState
 from sim.core.trace import Trace
 from sim.core.units import UNSET_NS
 from sim.engine.gaps import GapLog
-from sim.engine.jump import Ends
+from sim.engine.jump import Jump
 from sim.engine.tokens import TokenLog
 from sim.kv import BlockLedger
+
+BLOCK_BYTES = 1 << 21
+"""Iteration rows are added up, and dropped if nobody wants them, in blocks of about this size."""
+
+_packed = Struct(f"{len(ITERATION_COLUMNS)}q").pack
 
 
 class Recorder:
     """Fills columns by trace row and one row an iteration (or an exact jump)."""
 
     def __init__(self, trace: Trace, steady_window_ns: tuple[int, int], rows: bool) -> None:
-        def unset() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-            return np.full(len(trace), UNSET_NS, dtype=np.int64)
+        def column(value: int) -> array[int]:
+            return array("q", [value]) * len(trace)
 
         self._trace = trace
         self.num_requests = len(trace)
-        self._record_rows = rows
-        self._rows = array("q")
         self._window_ns = steady_window_ns
-        self._arrival, self._scheduled, self._first = unset(), unset(), unset()
-        self._finish, self._max_tbt = unset(), unset()
-        self._preemptions = np.zeros(len(trace), dtype=np.int64)
-        self._status = np.zeros(len(trace), dtype=np.int8)
+        self._arrival, self._scheduled, self._first = column(UNSET_NS), column(UNSET_NS), column(UNSET_NS)
+        self._finish, self._max_tbt = column(UNSET_NS), column(UNSET_NS)
+        self._preemptions = column(0)
+        self._status = bytearray(len(trace))
         self._reasons: dict[int, str] = {}
         self.gaps = GapLog()
         self.num_left = 0
         """Requests finished or rejected."""
-        self.num_iterations = 0
-        self.busy_ns = 0
-        self.emitted = 0
+        self._keep_rows = rows
+        self._rows = bytearray()
+        """Packed iteration rows that are not in the totals yet."""
+        self._blocks: list[NDArray[np.int64]] = []
+        self._num_iterations = self._busy_ns = self._emitted = 0
         self._steady_requests = self._steady_output = self._steady_prompt = 0
         self._padded_prefill = self._idle_slots = self._used_slots = 0
+
+    @property
+    def num_iterations(self) -> int:
+        """Iterations so far."""
+        self._add_up()
+        return self._num_iterations
 
     def arrived(self, request: RequestState) -> None:
         self._arrival[request.row] = request.arrival_ns
@@ -76,43 +89,55 @@ class Recorder:
     def iterations(
         self,
         start_ns: int,
-        ends_ns: Ends,
+        end_ns: int,
+        jump: Jump | None,
         num_decodes: int,
         chunks: Mapping[RequestState, int],
         batch: Batch,
         used_blocks: int,
         waiting: int,
     ) -> None:
-        """One iteration, or a jump over len(ends_ns) of them; chunks are its prefill tokens."""
-        repeats = len(ends_ns)
-        end_ns = int(ends_ns[-1])
-        self.num_iterations += repeats
-        self.busy_ns += end_ns - start_ns
-        if num_decodes:
-            self.emitted += num_decodes * repeats
-            self._steady_output += num_decodes * self._inside_window(start_ns, ends_ns, end_ns)
-        if self._record_rows:
-            self._rows.extend((
-                start_ns, end_ns - start_ns, num_decodes,
-                len(chunks), sum(chunks.values()) if chunks else 0,
-                batch.decode_context_sum, used_blocks, waiting, repeats,
-            ))  # fmt: skip
+        """One iteration, or those of `jump`, which `end_ns` ends; chunks are its prefill tokens."""
+        repeats = 1
+        if jump is not None:
+            repeats = jump.iterations
+            if self._straddles_window(start_ns, end_ns):
+                inside = np.searchsorted(jump.ends_ns(), self._window_ns)
+                self._steady_output += num_decodes * int(inside[1] - inside[0])
+        self._rows.extend(_packed(
+            start_ns, end_ns - start_ns, num_decodes, len(chunks), sum(chunks.values()) if chunks else 0,
+            batch.decode_context_sum, used_blocks, waiting, repeats,
+        ))  # fmt: skip
+        if len(self._rows) >= BLOCK_BYTES:
+            self._add_up()
 
     def prefill_token(self, end_ns: int) -> None:
         """The token at `end_ns` that ends a prefill."""
-        self.emitted += 1
+        self._emitted += 1
         if self._window_ns[0] <= end_ns < self._window_ns[1]:
             self._steady_output += 1
 
-    def _inside_window(self, start_ns: int, ends_ns: Ends, end_ns: int) -> int:
-        """How many of `ends_ns` lie in the steady window."""
+    def _straddles_window(self, start_ns: int, end_ns: int) -> bool:
+        """Whether the steady window opens or closes between the two."""
         opens, closes = self._window_ns
-        if start_ns >= closes or end_ns < opens:
-            return 0
-        if (start_ns >= opens and end_ns < closes) or isinstance(ends_ns, tuple):
-            return len(ends_ns) if opens <= end_ns < closes else 0
-        inside = ends_ns.searchsorted((opens, closes))
-        return int(inside[1] - inside[0])
+        return start_ns < opens <= end_ns or start_ns < closes <= end_ns
+
+    def _add_up(self) -> None:
+        """Take the packed rows into the totals."""
+        rows = np.frombuffer(self._rows, dtype=np.int64).reshape(-1, len(ITERATION_COLUMNS))
+        self._rows = bytearray()
+        start, duration, decodes, repeats = rows[:, 0], rows[:, 1], rows[:, 2], rows[:, -1]
+        tokens = decodes * repeats
+        self._num_iterations += int(repeats.sum())
+        self._busy_ns += int(duration.sum())
+        self._emitted += int(tokens.sum())
+        opens, closes = self._window_ns
+        # An iteration counts where it ends; a jump that straddles the window was counted on its own.
+        inside = (start + duration >= opens) & (start + duration < closes)
+        inside &= (repeats == 1) | (start >= opens)
+        self._steady_output += int(tokens[inside].sum())
+        if self._keep_rows and len(rows):
+            self._blocks.append(rows)
 
     def padding(self, padded_tokens: int, idle_slots: int, used_slots: int) -> None:
         """What a padded plan computed for nothing, and the slots that did deliver."""
@@ -123,23 +148,24 @@ class Recorder:
     def result(self, kv: BlockLedger, tokens: TokenLog | None, counters: dict[str, int]) -> RunRecord:
         """The run so far as a RunRecord."""
         gaps, counts = self.gaps.distinct()
-        rows = np.frombuffer(self._rows, dtype=np.int64) if self._rows else np.empty(0, np.int64)
+        self._add_up()
+        no_rows = np.empty((0, len(ITERATION_COLUMNS)), dtype=np.int64)
         return RunRecord(
             trace=self._trace,
-            arrival_ns=self._arrival,
-            first_scheduled_ns=self._scheduled,
-            first_token_ns=self._first,
-            finish_ns=self._finish,
-            max_tbt_ns=self._max_tbt,
-            num_preemptions=self._preemptions,
-            status=self._status,
+            arrival_ns=_column(self._arrival),
+            first_scheduled_ns=_column(self._scheduled),
+            first_token_ns=_column(self._first),
+            finish_ns=_column(self._finish),
+            max_tbt_ns=_column(self._max_tbt),
+            num_preemptions=_column(self._preemptions),
+            status=np.frombuffer(self._status, dtype=np.int8),
             reasons=self._reasons,
-            iterations=rows.reshape(-1, len(ITERATION_COLUMNS)),
+            iterations=np.concatenate(self._blocks) if self._blocks else no_rows,
             tbt_ns=gaps,
             tbt_counts=counts,
-            num_iterations=self.num_iterations,
-            busy_ns=self.busy_ns,
-            output_tokens_emitted=self.emitted,
+            num_iterations=self._num_iterations,
+            busy_ns=self._busy_ns,
+            output_tokens_emitted=self._emitted,
             num_blocks=kv.num_blocks,
             block_size=kv.block_size,
             kv_peak_blocks=kv.peak_blocks,
@@ -155,3 +181,7 @@ class Recorder:
             counters=counters,
             token_times=None if tokens is None else tokens.times,
         )
+
+
+def _column(values: array[int]) -> NDArray[np.int64]:
+    return np.frombuffer(values, dtype=np.int64)

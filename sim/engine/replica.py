@@ -16,11 +16,10 @@ from sim.core.batch import Batch
 from sim.core.errors import PolicyError, SimError, StalledError
 from sim.core.protocols import CostModel, Policy
 from sim.core.request import RequestState
-from sim.engine import jump
 from sim.engine.arrivals import Arrivals
 from sim.engine.clock import Clock
 from sim.engine.decodes import by_admission
-from sim.engine.jump import Ends
+from sim.engine.jump import Jump, fitting_iterations, jump_over
 from sim.engine.recorder import Recorder
 from sim.engine.settings import EngineSettings
 from sim.engine.state import ReplicaState
@@ -78,13 +77,15 @@ class Replica:
     def serve(self) -> Generator[simpy.Event, object, None]:
         """The SimPy process: until every request has left."""
         env = self._env
-        while self._work_remains():
+        while True:
             if not self._decide():
+                if not self._work_remains():
+                    return
                 yield self._until_something_happens()
                 continue
-            ends_ns = self._iteration_ends()
-            yield simpy.Timeout(env, int(ends_ns[-1]) - env.now)
-            self._commit(ends_ns)
+            end_ns, jump = self._ask_how_long()
+            yield simpy.Timeout(env, end_ns - env.now)
+            self._commit(end_ns, jump)
 
     def unfinished(self) -> list[RequestState]:
         """Requests in the engine, as after an interrupt."""
@@ -104,7 +105,8 @@ class Replica:
             if self._decide_ahead(self._known_ns):
                 return True
             self._known_ns = None
-        self._admit_arrivals()
+        if self._arrivals.inbox:
+            self._admit_arrivals()
         return self._plan()
 
     def _decide_ahead(self, known_ns: int) -> bool:
@@ -117,7 +119,7 @@ class Replica:
         """
         state = self._state
         self._admit_arrivals(known_ns)
-        self._is_behind = bool(state.leaving) or self._arrivals.any_to_take
+        self._is_behind = bool(state.leaving or self._arrivals.inbox)
         planned = (len(state.running) > len(state.leaving) or bool(state.waiting)) and self._ask_once()
         for request in list(state.leaving):
             state.release_leaving(request)
@@ -161,12 +163,14 @@ class Replica:
         if not (state.running or state.waiting):
             step.begin(self._env.now)
             return False
+        if self._ask_once():
+            return True
         # A step that only preempted has freed blocks: the next one may admit.
         for _ in range(len(state.running) + 1):
-            if self._ask_once():
-                return True
             if not step.preempted:
                 break
+            if self._ask_once():
+                return True
         if step.wake_ns is None or step.wake_ns <= self._env.now:
             raise StalledError(self._stall_message())
         return False
@@ -176,9 +180,10 @@ class Replica:
         step.begin(self._env.now)
         self.policy_calls += 1
         self._ask_policy(self._policy.plan, step)
-        if step.is_empty:
+        if step.some_decodes:
+            step.finish_planning()
+        elif not (step.all_decodes or step.chunks):
             return False
-        step.finish_planning()
         if step.iterations > 1 and self._can_repeat():
             self._repetitions = step.iterations - 1
         return True
@@ -225,28 +230,30 @@ class Replica:
             return bell
         return bell | self._env.timeout(wake_ns - self._env.now)
 
-    def _iteration_ends(self) -> Ends:
-        """When the planned iteration ends; and the ones after it, where they are certain."""
-        step, state, now = self._step, self._state, self._env.now
-        decodes = len(state.decodes) if step.all_decodes else len(step.some_decodes)
-        used_blocks = state.kv.used_blocks
+    def _ask_how_long(self) -> tuple[int, Jump | None]:
+        """When the planned iteration ends; or, if its repeats are certain, when the last of them does."""
+        step, state, recorder = self._step, self._state, self._recorder
+        now, used_blocks = step.now_ns, state.kv.used_blocks
+        num_decodes = len(state.decodes) if step.all_decodes else len(step.some_decodes)
         batch = step.batch()
-        if self._jumps and self._repeats_itself():
-            ends = self._jump_ends(batch, now)
-        else:
-            ends = (now + self._extra_ns() + self._cost.iteration_ns(batch),)
-        self._recorder.iterations(
-            now, ends, decodes, step.chunks, batch, used_blocks, len(state.waiting)
+        end_ns, jump = now + self._cost.iteration_ns(batch), None
+        if self._cold_start_ns or state.moving_blocks:
+            end_ns += self._extra_ns()
+        elif step.all_decodes and not step.chunks and self._repeats_itself():
+            jump = self._jump(batch, end_ns)
+            if jump is not None:
+                end_ns = jump.end_ns
+        recorder.iterations(
+            now, end_ns, jump, num_decodes, step.chunks, batch, used_blocks, len(state.waiting)
         )
+        repeats = 1 if jump is None else jump.iterations
         if self._outside is not None:
-            self.extrapolated_iterations += self._outside(batch, len(ends))
-        if step.is_padded:
-            self._record_padding(decodes, len(ends))
-        elif step.ghost_contexts:
-            self._recorder.padding(0, len(step.ghost_contexts), decodes)
+            self.extrapolated_iterations += self._outside(batch, repeats)
+        if step.is_unusual:
+            self._record_waste(num_decodes, repeats)
         if self._settings.async_scheduling:
-            self._known_ns = now if isinstance(ends, tuple) else int(ends[-2])
-        return ends
+            self._known_ns = now if jump is None else jump.last_start_ns
+        return end_ns, jump
 
     def _extra_ns(self) -> int:
         """What the iteration waits for beside its batch: moving swapped KV, and once the cold start."""
@@ -256,35 +263,35 @@ class Replica:
         return cold_start_ns + blocks * (self._settings.swap_ns_per_block or 0)
 
     def _repeats_itself(self) -> bool:
-        """Whether the plan repeats itself until a completion, an arrival or a lack of blocks.
+        """Whether a plan of all decodes repeats itself until a completion, an arrival or a lack of blocks.
 
         A step that preempted admits no one, but the next one may: it is not steady.
         """
-        step = self._step
+        step, state = self._step, self._state
         return (
-            step.all_decodes
+            self._jumps
             and getattr(self._policy, "steady", False)
             and step.iterations == 1
-            and not step.chunks
             and not step.preempted
             and not self._is_behind
-            and not self._state.prefilling
-            and not self._state.moving_blocks
-            and (self._state.waiting.is_steady or not self._state.waiting)
+            and not state.prefilling
+            and (state.waiting.is_steady or not state.waiting)
         )
 
-    def _jump_ends(self, batch: Batch, now: int) -> Ends:
-        """Ends of the planned iteration and its repeats, whose blocks are taken here."""
+    def _jump(self, batch: Batch, first_end_ns: int) -> Jump | None:
+        """The planned iteration and its repeats, whose blocks are taken here; None without repeats."""
         decodes, kv, grows = self._state.decodes, self._state.kv, self._state.memory.grows
         limit = decodes.iterations_to_completion()
         if limit > 1 and grows:
-            limit = 1 + jump.fitting_iterations(
+            limit = 1 + fitting_iterations(
                 decodes.blocks_to_grow, len(decodes), kv.block_size, kv.free_blocks, limit - 1
             )
-        ends = jump.iteration_ends(self._cost, batch, now, limit, self._next_change_ns())
-        if grows and len(ends) > 1:
-            kv.take(decodes.blocks_to_grow(1, len(ends) - 1))
-        return ends
+        jump = jump_over(
+            self._cost, batch, self._step.now_ns, first_end_ns, limit, self._next_change_ns()
+        )
+        if grows and jump is not None:
+            kv.take(decodes.blocks_to_grow(1, len(jump.later_ns)))
+        return jump
 
     def _next_change_ns(self) -> int | None:
         """When something other than an iteration next changes what a plan sees."""
@@ -294,21 +301,24 @@ class Replica:
             return arrival if reorder is None else reorder
         return min(arrival, reorder)
 
-    def _record_padding(self, decodes: int, repeats: int) -> None:
+    def _record_waste(self, num_decodes: int, repeats: int) -> None:
+        """What a padded plan, or slots held by finished requests, compute for nothing."""
         step = self._step
         if step.pad_prefill_to:
             padded = step.pad_prefill_to * len(step.chunks) - sum(step.chunks.values())
             self._recorder.padding(padded, 0, len(step.chunks))
-        else:
-            idle = step.pad_decode_slots - decodes
-            self._recorder.padding(0, idle * repeats, decodes * repeats)
+        elif step.pad_decode_slots:
+            idle = step.pad_decode_slots - num_decodes
+            self._recorder.padding(0, idle * repeats, num_decodes * repeats)
+        elif step.ghost_contexts:
+            self._recorder.padding(0, len(step.ghost_contexts), num_decodes)
 
-    def _commit(self, ends_ns: Ends) -> None:
+    def _commit(self, end_ns: int, jump: Jump | None) -> None:
         """Give every scheduled request its tokens, and let the finished ones go."""
-        step, decodes, end_ns = self._step, self._state.decodes, int(ends_ns[-1])
+        step, decodes = self._step, self._state.decodes
         finished: list[RequestState] = []
         if step.all_decodes:
-            finished = decodes.advance_all(ends_ns)
+            finished = decodes.advance_all(end_ns, jump)
         elif step.some_decodes:
             finished = decodes.advance_some(step.some_decodes, end_ns)
         for request, tokens in step.chunks.items():

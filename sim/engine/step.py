@@ -43,13 +43,7 @@ class Step:
         self._victim = victim
         self._passed_over: dict[RequestState, int] = {}
         """How often each decode has had to wait because there were more decodes than budget."""
-        self.begin(0)
-
-    def begin(self, now_ns: int) -> None:
-        """Start the decision made at `now_ns`."""
-        self.now_ns = now_ns
-        self._state.waiting.begin(now_ns)
-        self.budget_left = NO_BUDGET if self.token_budget is None else self.token_budget
+        self.now_ns = 0
         self.preempted = False
         self.all_decodes = False
         """Every decode is scheduled."""
@@ -57,6 +51,32 @@ class Step:
         """Decodes scheduled one by one, and whether each took a block for it."""
         self.chunks: dict[RequestState, int] = {}
         """Prefill tokens scheduled, by request."""
+        self._tokens = self.budget_left = NO_BUDGET if token_budget is None else token_budget
+        self._refusals = 0
+        self.blocked_by: str | None = None
+        """Why the first refused request was refused: slots, budget, kv, preempted."""
+        self._forget_the_unusual()
+
+    def begin(self, now_ns: int) -> None:
+        """Start the decision made at `now_ns`."""
+        self.now_ns = now_ns
+        self.budget_left = self._tokens
+        self.preempted = self.all_decodes = False
+        # Only what the last decision has touched: this is done once an iteration.
+        if self.chunks:
+            self.chunks = {}
+        if self.some_decodes:
+            self.some_decodes = {}
+        if self._refusals:
+            self._refusals, self.blocked_by = 0, None
+        if self.is_unusual:
+            self._forget_the_unusual()
+        if self._state.waiting.reads_clock:
+            self._state.waiting.begin(now_ns)
+
+    def _forget_the_unusual(self) -> None:
+        self.is_unusual = False
+        """Whether anything of the following is set."""
         self.wake_ns: int | None = None
         self.pad_prefill_to = 0
         self.pad_decode_slots = 0
@@ -65,9 +85,6 @@ class Step:
         """How often the plan is run before the next decision; 0 if it is a repetition."""
         self.ghost_contexts: tuple[int, ...] = ()
         """Contexts of finished requests that still cost a decode in a repetition."""
-        self.blocked_by: str | None = None
-        """Why the first refused request was refused: slots, budget, kv, preempted."""
-        self._refusals = 0
 
     # What a policy may read.
 
@@ -112,11 +129,6 @@ class Step:
     def is_padded(self) -> bool:
         """Whether the plan computes more than it delivers."""
         return bool(self.pad_prefill_to or self.pad_decode_slots)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing has been scheduled."""
-        return not (self.all_decodes or self.chunks or self.some_decodes)
 
     # The verbs.
 
@@ -169,21 +181,24 @@ class Step:
         self.preempted = True
 
     def pad(self, *, prefill_to: int = 0, decode_slots: int = 0, decode_context: int = 0) -> None:
+        self.is_unusual = True
         self.pad_prefill_to = prefill_to
         self.pad_decode_slots = decode_slots
         self.pad_decode_context = decode_context
 
     def repeat(self, iterations: int) -> None:
+        self.is_unusual = True
         self.iterations = iterations
 
     def wake_at(self, time_ns: int) -> None:
+        self.is_unusual = True
         self.wake_ns = time_ns
 
     # For the replica.
 
     def finish_planning(self) -> None:
         """Recognise a plan that decodes every member, however the policy spelled it."""
-        if self.some_decodes and len(self.some_decodes) == len(self._state.decodes):
+        if len(self.some_decodes) == len(self._state.decodes):
             self.some_decodes = {}
             self.all_decodes = True
 
@@ -191,6 +206,7 @@ class Step:
         """Start the same all-decodes plan again, at `now_ns`, for those that have not finished."""
         state = self._state
         self.begin(now_ns)
+        self.is_unusual = True
         self.iterations = 0
         self.all_decodes = True
         self.ghost_contexts = tuple(request.context_tokens for request in state.held)
@@ -199,7 +215,7 @@ class Step:
 
     def batch(self) -> Batch:
         """The plan as the cost model sees it, padding included."""
-        if self.is_padded:
+        if self.is_unusual and self.is_padded:
             return self._padded_batch()
         chunks: tuple[Chunk, ...] = ()
         if self.chunks:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sim.core.request import RequestState
-from sim.engine.jump import Ends
 
 
 class TokenLog:
@@ -18,8 +17,7 @@ class TokenLog:
         """One token of `state` at `end_ns`."""
         self.times.setdefault(state.row, []).append(end_ns)
 
-    def add_all(self, states: Iterable[RequestState], ends_ns: Ends) -> None:
+    def add_all(self, states: Iterable[RequestState], ends_ns: Sequence[int]) -> None:
         """A token of each of `states` at each of `ends_ns`."""
-        ends = [int(end_ns) for end_ns in ends_ns]
         for state in states:
-            self.times.setdefault(state.row, []).extend(ends)
+            self.times.setdefault(state.row, []).extend(ends_ns)

@@ -8,7 +8,7 @@ from sim.core.request import Request, RequestState
 from sim.engine.decodes import Decodes, PlainDecodes
 from sim.engine.epochs import EpochDecodes
 from sim.engine.gaps import GapLog
-from sim.engine.jump import fitting_iterations
+from sim.engine.jump import Jump, fitting_iterations
 from sim.engine.peaks import RecentPeaks
 
 
@@ -48,9 +48,10 @@ class Pool:
             self.drop(self.some(1 << (number % len(self.pool))))
         elif verb == "all":
             runs = 1 + number % self.pool.iterations_to_completion()
-            ends = [self.now + (number + 3) * k for k in range(1, runs + 1)]
-            self.now = ends[-1]
-            self.drop(self.pool.advance_all((ends[0],) if runs == 1 else np.array(ends)))
+            first, later = self.now + number + 3, np.arange(1, runs) + number
+            self.now = first + int(later.sum())
+            jump = Jump(first, later, self.now) if runs > 1 else None
+            self.drop(self.pool.advance_all(self.now, jump))
         elif verb == "some":
             self.now += 1 + number
             self.drop(self.pool.advance_some(self.some(number), self.now))
