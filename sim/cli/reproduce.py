@@ -15,7 +15,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listed = "; ".join(f"{name}: {what}" for name, what in REPRODUCTIONS.items())
     parser.add_argument("name", metavar="NAME", help=f"all, or one of them. {listed}")
     parser.add_argument(
-        "--out", metavar="DIR", default="runs/reproductions", help="one folder each in here (default: %(default)s)"
+        "--out",
+        metavar="DIR",
+        default="runs/reproductions",
+        help="one folder each in here (default: %(default)s)",
     )
     parser.add_argument("--quick", action="store_true", help="reduced size: to try it, not to quote")
     parser.add_argument(

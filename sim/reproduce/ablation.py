@@ -14,10 +14,10 @@ import numpy as np
 from sim.api.inputs import build_trace
 from sim.api.result import Result
 from sim.config import Config
+from sim.report.statistics import interval, paired
 from sim.reproduce.catalogue import REPRODUCTIONS, Options
 from sim.reproduce.configs import paired_runs, reproduction_config
 from sim.reproduce.outcome import Finding, Outcome, single
-from sim.report.statistics import interval, paired
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +126,8 @@ def _ratios(results: pd.DataFrame) -> list[Finding]:
             ):
                 one = half if half == "hybrid only" else f"{half} {budget}"
                 ratio = PAPER[workload, half][place] / PAPER[workload, "both"][place]
-                ours = paired(table.loc[one][key].to_numpy(), table.loc[f"both {budget}"][key].to_numpy()).ratio
+                both = table.loc[f"both {budget}"][key].to_numpy()
+                ours = paired(table.loc[one][key].to_numpy(), both).ratio
                 name = f"{paper_name}: {what}, {one} over both {budget}"
                 findings.append(Finding(name, f"{ratio:.2f} x", ours or single(float("nan")), "times"))
     return findings

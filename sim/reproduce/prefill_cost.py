@@ -28,7 +28,7 @@ PAPER_OVERHEAD = {
     (8191, "512"): 1.117, (8191, "1024"): 1.109, (8191, "2048"): 0.937,
     (16383, "512"): 0.995, (16383, "1024"): 0.961, (16383, "2048"): 0.805,
 }  # fmt: skip
-"""Prefill time over that of the whole prompt; the artifact's osdi-experiments/figure-9/chunking-overhead.csv."""
+"""Prefill time over that of the whole prompt. Source: osdi-experiments/figure-9/chunking-overhead.csv."""
 
 MODELS = {
     "Mistral-7B, A100": "a100-80gb-mistral-7b-tp1.yaml",
@@ -40,6 +40,7 @@ FULL_PROMPTS = (512, 1024, 2048, 4096, 8192, 16384)
 DECODES = (8, 16, 32, 64, 128)
 CONTEXT = 1024
 """Context of each decode beside a prompt."""
+WHOLE_BESIDE = "TBT with a whole prompt beside it, at most, over decode-only"
 BUDGET = 512
 """The chunk that is set against whole prompts."""
 
@@ -50,7 +51,9 @@ def run(options: Options) -> Outcome:
 
     from sim.reproduce.figures.prefill_panels import prefill_panels
 
-    models = {name: load_cost_model({"file": file}, "reproduce prefill_cost") for name, file in MODELS.items()}
+    models = {
+        name: load_cost_model({"file": file}, "reproduce prefill_cost") for name, file in MODELS.items()
+    }
     overhead = pd.DataFrame(_overheads(PROMPTS[:2] if options.quick else PROMPTS))
     rates = pd.DataFrame(_rates(models))
     beside = pd.DataFrame(_beside_decodes(models))
@@ -61,7 +64,9 @@ def run(options: Options) -> Outcome:
         findings=[*_overhead_findings(overhead), *_rate_findings(models), *_beside_findings(beside)],
         tables={"chunk_overhead": overhead, "prefill_rate": rates, "beside_decodes": beside},
         figures={"prefill_cost": prefill_panels(overhead, PAPER_OVERHEAD, rates, beside)},
-        notes=[f"decodes beside prompts: {CONTEXT} tokens of context each; whole prompts of {FULL_PROMPTS[-1]:,}"],
+        notes=[
+            f"beside decodes of {CONTEXT} tokens of context each; whole prompts up to {FULL_PROMPTS[-1]:,}"
+        ],
     )
 
 
@@ -133,9 +138,9 @@ def _beside_findings(beside: pd.DataFrame) -> list[Finding]:
     findings = []
     for name, group in beside.groupby("model", sort=False):
         whole, chunk = group["whole_over_alone"].max(), group["chunk_over_alone"].max()
+        within = f"{name}: the same with a chunk within a budget of {BUDGET}"
         findings += [
-            Finding(f"{name}: TBT with a whole prompt beside it, at most, over decode-only",
-                    "up to 28.3 x", single(whole), "times"),
-            Finding(f"{name}: the same with a chunk within a budget of {BUDGET}", None, single(chunk), "times"),
-        ]  # fmt: skip
+            Finding(f"{name}: {WHOLE_BESIDE}", "up to 28.3 x", single(whole), "times"),
+            Finding(within, None, single(chunk), "times"),
+        ]
     return findings

@@ -1,16 +1,12 @@
-"""An outcome as a folder: findings.csv, the tables behind them, figures, and the runs with their plots."""
+"""An outcome as a folder: findings as CSV and Markdown, tables behind them, figures, runs and their plots."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sim.core.errors import UserError
 from sim.reproduce.outcome import Outcome
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def save_outcome(outcome: Outcome, directory: Path) -> list[Path]:
@@ -25,9 +21,10 @@ def save_outcome(outcome: Outcome, directory: Path) -> list[Path]:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot write {directory}: {error.strerror or error}") from error
-    _write(outcome.findings_frame(), directory / "findings.csv")
+    _write(outcome.findings_frame().to_csv(index=False), directory / "findings.csv")
+    _write(findings_markdown(outcome), directory / "findings.md")
     for name, table in outcome.tables.items():
-        _write(table, directory / f"{name}.csv")
+        _write(table.to_csv(index=False), directory / f"{name}.csv")
     written = [save(figure, directory / f"{name}.png") for name, figure in outcome.figures.items()]
     for result in outcome.runs:
         result.save(directory / "runs" / result.name.replace(" ", "-"), plots=False)
@@ -36,10 +33,17 @@ def save_outcome(outcome: Outcome, directory: Path) -> list[Path]:
     return written
 
 
-def _write(frame: pd.DataFrame, path: Path) -> None:
+def findings_markdown(outcome: Outcome) -> str:
+    """The findings as a Markdown table, as docs/reproductions.md has them."""
+    lines = ["| | paper | ours [95 %] |", "|---|---|---|"]
+    lines += [f"| {f.quantity} | {f.paper or '-'} | {f.ours_text} |" for f in outcome.findings]
+    return "\n".join(lines) + "\n"
+
+
+def _write(text: str, path: Path) -> None:
     scratch = path.with_name(f".{path.name}.new")
     try:
-        frame.to_csv(scratch, index=False)
+        scratch.write_text(text, encoding="utf-8")
         os.replace(scratch, path)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -15,6 +16,8 @@ from sim.report.statistics import Interval, interval
 
 MARKS = {"hybrid only": ("o", VERMILLION), "chunked only": ("s", GREEN), "both": ("^", BLUE)}
 """Variant to marker and colour."""
+HOLLOW: dict[str, Any] = {"mfc": "white", "ms": 9, "mew": 1.6}
+"""How the paper's points look."""
 TICKS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
 
 
@@ -28,7 +31,7 @@ def ablation_points(
     for axes, (workload, title) in zip(panels, workloads.items(), strict=True):
         _ours(axes, results[results["workload"] == workload])
         for variant, (marker, color) in MARKS.items():
-            axes.plot(*paper[workload, variant], marker=marker, color=color, mfc="white", ms=9, mew=1.6, ls="")
+            axes.plot(*paper[workload, variant], marker=marker, color=color, ls="", **HOLLOW)
         axes.set(xscale="log", yscale="log", title=title, xlabel="P50 TTFT (s)")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(FixedLocator(TICKS_S))
@@ -70,7 +73,7 @@ def _legend() -> list[Line2D]:
         for variant, (marker, color) in MARKS.items()
     ]
     theirs = [
-        Line2D([], [], marker=marker, color=color, ls="", ms=9, mfc="white", mew=1.6, label=f"{variant}, paper")
+        Line2D([], [], marker=marker, color=color, ls="", label=f"{variant}, paper", **HOLLOW)
         for variant, (marker, color) in MARKS.items()
     ]
     # columns are filled one after another: a variant's two marks share one

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from sim.report.plots.figure import new_figure, tidy
-from sim.reproduce.figures.ablation_points import MARKS, TICKS_S
+from sim.reproduce.figures.ablation_points import HOLLOW, MARKS, TICKS_S
 
 
 def ablation_rates(
@@ -31,10 +31,8 @@ def ablation_rates(
                 axes.plot(means.index, means, color=color, marker=marker, ms=5, ls=line, lw=1.4)
             for variant, (marker, color) in MARKS.items():
                 level = paper[workload, variant][place]
-                axes.plot(
-                    table["rate_per_s"].max(), level, marker=marker, color=color, mfc="white", ms=9,
-                    mew=1.6, ls="", zorder=4, clip_on=False,
-                )  # fmt: skip
+                end = table["rate_per_s"].max()
+                axes.plot(end, level, marker=marker, color=color, ls="", zorder=4, clip_on=False, **HOLLOW)
             axes.set_yscale("log")
             axes.yaxis.set_major_locator(FixedLocator(TICKS_S))
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -56,6 +54,6 @@ def _legend() -> list[Line2D]:
     budgets = [
         Line2D([], [], color="0.3", ls="-", label="budget 1024 (hybrid only: none)"),
         Line2D([], [], color="0.3", ls="--", label="budget 512"),
-        Line2D([], [], color="0.3", marker="o", mfc="white", ms=9, mew=1.6, ls="", label="paper, at its script's rate"),
+        Line2D([], [], color="0.3", marker="o", ls="", label="paper, at its script's rate", **HOLLOW),
     ]
     return [handle for pair in zip(variants, budgets, strict=True) for handle in pair]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -20,23 +21,30 @@ POLICY_STYLES = {
 }
 
 
-def phase_panels(prefill: pd.DataFrame, token: pd.DataFrame, hours: pd.DataFrame, attainment: float) -> Figure:
-    """The tables of sim/reproduce/phases.py; measured points are hollow."""
-    names = list(hours["hour"].unique())
-    figure = new_figure(11, 8.2)
-    panels = figure.subplots(2, 2)
-    figure.subplots_adjust(left=0.065, right=0.98, bottom=0.065, top=0.95, wspace=0.15, hspace=0.28)
+def phase_panels(
+    prefill: pd.DataFrame,
+    token: pd.DataFrame,
+    hours: pd.DataFrame,
+    objectives: Mapping[str, str],
+    attainment: float,
+) -> Figure:
+    """The tables of sim/reproduce/phases.py; measured points are hollow. A column an hour."""
+    figure = new_figure(11, 11.5)
+    panels = figure.subplots(1 + len(objectives), 2)
+    figure.subplots_adjust(left=0.065, right=0.98, bottom=0.05, top=0.965, wspace=0.15, hspace=0.3)
     _phase(panels[0, 0], prefill, "prompt_tokens", "one prompt alone (ms)", "prompt tokens")
     _phase(panels[0, 1], token, "batch", "one token of each request (ms)", "requests in the batch")
     panels[0, 0].set_yscale("log")
     _plain(panels[0, 0], y_ticks=(20, 50, 100, 200, 500, 1000, 2000))
     panels[0, 1].set_ylim(0, None)
-    for axes, name in zip(panels[1], names, strict=False):
-        _attainment(axes, hours[hours["hour"] == name], attainment)
-        axes.set_title(f"requests within SLO (%), {name} hour")
-    for axes in panels[1, len(names) :]:
-        axes.set_visible(False)
-    panels[1, 0].legend(frameon=False, fontsize=8, loc="best")
+    names = list(hours["hour"].unique())
+    for (objective, meaning), row in zip(objectives.items(), panels[1:], strict=True):
+        for axes, name in zip(row, names, strict=False):
+            _attainment(axes, hours[hours["hour"] == name], objective, attainment)
+            axes.set_title(f"{name} hour: within SLO (%), {meaning}")
+        for axes in row[len(names) :]:
+            axes.set_visible(False)
+    panels[1, len(names) - 1].legend(frameon=False, fontsize=8, loc="upper right")
     for axes in figure.axes:
         tidy(axes)
     return figure
@@ -45,9 +53,17 @@ def phase_panels(prefill: pd.DataFrame, token: pd.DataFrame, hours: pd.DataFrame
 def _phase(axes: Axes, table: pd.DataFrame, key: str, title: str, label: str) -> None:
     for gpu, group in table.groupby("gpu", sort=False):
         style, marker = GPU_STYLES[str(gpu)]
-        axes.plot(group[key], group["ours_ms"], color=style.color, ls=style.dashes, lw=1.5, label=f"{gpu}, cost model")
-        axes.plot(group[key], group["measured_ms"], color=style.color, marker=marker, ls="", ms=7, mfc="white",
-                  mew=1.5, label=f"{gpu}, measured")  # fmt: skip
+        ours = {"color": style.color, "ls": style.dashes, "lw": 1.5}
+        axes.plot(group[key], group["ours_ms"], label=f"{gpu}, cost model", **ours)
+        hollow: dict[str, Any] = {
+            "color": style.color,
+            "marker": marker,
+            "ls": "",
+            "ms": 7,
+            "mfc": "white",
+            "mew": 1.5,
+        }
+        axes.plot(group[key], group["measured_ms"], label=f"{gpu}, measured", **hollow)
     axes.set(xscale="log", xlabel=label, title=title)
     axes.xaxis.set_major_locator(FixedLocator([int(value) for value in table[key].unique()]))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -61,11 +77,11 @@ def _plain(axes: Axes, y_ticks: Sequence[int]) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _attainment(axes: Axes, hours: pd.DataFrame, attainment: float) -> None:
+def _attainment(axes: Axes, hours: pd.DataFrame, objective: str, attainment: float) -> None:
     for policy, group in hours.groupby("policy", sort=False):
         style = POLICY_STYLES[str(policy)]
+        look = {"color": style.color, "ls": style.dashes, "marker": "o", "ms": 3.5}
         width = 2.0 if str(policy) == "stall_free 2048" else 1.4
-        axes.plot(group["requests_per_s"], 100 * group["attainment"], color=style.color, ls=style.dashes, lw=width,
-                  marker="o", ms=3.5, label=str(policy))  # fmt: skip
+        axes.plot(group["requests_per_s"], 100 * group[objective], lw=width, label=str(policy), **look)
     axes.axhline(100 * attainment, color="0.4", lw=0.8)
     axes.set(xlabel="arrival rate (requests/s)", ylim=(0, 102), xlim=(0, None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,8 @@ from sim.report.plots.figure import BLUE, GREEN, VERMILLION, Style, new_figure, 
 
 CHUNK_STYLES = {"512": (BLUE, "o"), "1024": (GREEN, "s"), "2048": (VERMILLION, "^")}
 MODEL_STYLES = (Style(BLUE, "-"), Style(VERMILLION, (0, (6, 1.5))), Style(GREEN, (0, (1.5, 1.5))))
+HOLLOW: dict[str, Any] = {"ms": 8, "mfc": "white", "mew": 1.5, "lw": 0.8, "ls": ":"}
+"""How the artifact's points look."""
 
 
 def prefill_panels(
@@ -38,12 +41,15 @@ def _chunks(axes: Axes, overhead: pd.DataFrame, paper: Mapping[tuple[int, str], 
         prompts = group["prompt_tokens"].to_numpy()
         axes.plot(prompts, group["over_whole"], color=color, marker=marker, ms=6, lw=1.4)
         theirs = [paper[int(prompt), str(chunk)] for prompt in prompts]
-        axes.plot(prompts, theirs, color=color, marker=marker, ms=8, mfc="white", mew=1.5, lw=0.8, ls=":")
+        axes.plot(prompts, theirs, color=color, marker=marker, **HOLLOW)
     axes.axhline(1.0, color="0.4", lw=0.8)
     _log_tokens(axes, [2048, 4096, 8192, 16384])
     axes.set(xlabel="prompt tokens", title="prefill in chunks, over whole")
-    handles = [Line2D([], [], color=c, marker=m, ms=6, label=f"chunks of {n}") for n, (c, m) in CHUNK_STYLES.items()]
-    hollow = Line2D([], [], color="0.3", marker="o", mfc="white", ms=8, mew=1.5, lw=0.8, ls=":", label="artifact")
+    handles = [
+        Line2D([], [], color=color, marker=marker, ms=6, label=f"chunks of {chunk}")
+        for chunk, (color, marker) in CHUNK_STYLES.items()
+    ]
+    hollow = Line2D([], [], color="0.3", marker="o", label="artifact", **HOLLOW)
     _legend_above(axes, [*handles, hollow], 2)
 
 
@@ -67,11 +73,12 @@ def _beside(axes: Axes, beside: pd.DataFrame) -> None:
         axes.plot(group["prompt_tokens"], group["whole_over_alone"], marker="o", ms=5, **look)
         axes.plot(group["prompt_tokens"], group["chunk_over_alone"], marker="x", ms=6, **look)
     axes.axhline(28.3, color="0.4", lw=0.8)
-    axes.annotate("paper: up to 28.3", (0.02, 28.3), (0, 3), xycoords=("axes fraction", "data"),
-                  textcoords="offset points", fontsize=8, color="0.3")  # fmt: skip
+    place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    axes.annotate("paper: up to 28.3", (0.02, 28.3), (0, 3), fontsize=8, color="0.3", **place)
     ticks = beside["prompt_tokens"].unique()
     _log_tokens(axes, [int(tick) for tick in ticks[:: max(1, len(ticks) // 4)]])
-    axes.set(yscale="log", xlabel="prompt tokens", title=f"TBT of {fewest['decodes'].iloc[0]} decodes, over decode-only")
+    title = f"TBT of {fewest['decodes'].iloc[0]} decodes, over decode-only"
+    axes.set(yscale="log", xlabel="prompt tokens", title=title)
     axes.yaxis.set_major_locator(FixedLocator([1, 2, 5, 10, 20, 50, 100, 200]))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -84,9 +91,8 @@ def _beside(axes: Axes, beside: pd.DataFrame) -> None:
 
 
 def _legend_above(axes: Axes, handles: list[Line2D], columns: int) -> None:
-    axes.legend(
-        handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=columns, frameon=False, fontsize=8
-    )
+    above: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.08)}
+    axes.legend(handles=handles, ncols=columns, frameon=False, fontsize=8, **above)
 
 
 def _log_tokens(axes: Axes, ticks: list[int]) -> None:
