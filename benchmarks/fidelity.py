@@ -5,9 +5,10 @@
     python benchmarks/fidelity.py closed     the closed-loop points, one mechanism switched at a time
     python benchmarks/fidelity.py host       per-request host time, fitted on some points, tested on the rest
     python benchmarks/fidelity.py memory     points near the end of KV memory, with half of it
+    python benchmarks/fidelity.py kv16       the H100 points, as if their KV cache were 16-bit
 
 Needs the public measurements of ../shared/data (or --data DIR). --out writes the table as CSV. `host`
-simulates every point once for each value of the grid, which takes minutes.
+simulates every point once for each value of the grid, which takes minutes; `kv16` needs the extra aiconfigurator.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from sim.api.closed_loop import read_points, validate_closed_loop
 from sim.api.validation import validate
+from sim.cli import main as command
+from sim.cost.catalogue import catalogue_dir
 
 RUNS = {"llama": "rtxpro6000-llama-3.1-8b", "qwen": "rtxpro6000-qwen3-32b-tp2"}
 PROFILES = {"llama": "rtxpro6000-llama-3.1-8b-tp1", "qwen": "rtxpro6000-qwen3-32b-tp2"}
@@ -160,24 +162,42 @@ def host(data: Path) -> pd.DataFrame:
     few = grid["concurrency"] <= 8
     for name, chosen in (("H100", h100), ("1024-token prompts", short), ("concurrency 4 and 8", few)):
         held_out(grid, name, chosen)
+    each_machine_held_out(grid)
     return grid
 
 
 def held_out(grid: pd.DataFrame, name: str, chosen: pd.Series) -> None:
-    """Fit on one side and test on the other, both ways, with one constant and with two."""
+    """Fit TPOT on one side and test on the other, both ways, with one constant and with two."""
     for constants in (["per_sequence"], ["per_sequence", "mixed"]):
         usable = grid if "mixed" in constants else grid[grid["mixed"] == 0]
-        for fitted, label in ((chosen, name), (~chosen, f"all but {name}")):
-            fit, test = usable[fitted[usable.index]], usable[~fitted[usable.index]]
-            best = mape(fit, constants, "tpot").idxmin()
-            shown = dict(zip(constants, np.atleast_1d(best), strict=True))
-            none = 0 if len(constants) == 1 else (0, 0)
-            errors = ", ".join(
-                f"{metric.upper()} {mape(test, constants, metric)[best]:.2f} % "
-                f"(without {mape(test, constants, metric)[none]:.2f} %)"
-                for metric in ("tpot", "ttft")
-            )
-            print(f"fitted on {label}: {shown}; on the rest, held out: {errors}")
+        here = chosen[usable.index]
+        tested = []
+        for fitted, label in ((here, name), (~here, f"all but {name}")):
+            best = mape(usable[fitted], constants, "tpot").idxmin()
+            held = usable[~fitted & (usable[constants] == best).all(axis=1)]
+            none = usable[~fitted & (usable[constants] == 0).all(axis=1)]
+            tested.append(held)
+            values = [best] if len(constants) == 1 else best
+            shown = ", ".join(f"{key} {us} us" for key, us in zip(constants, values, strict=True))
+            print(f"fitted on {label}: {shown}; on the rest: {errors_of(held)} (without: {errors_of(none)})")
+        print(f"    every point by what was fitted on the other side: {errors_of(pd.concat(tested))}")
+
+
+def each_machine_held_out(grid: pd.DataFrame) -> None:
+    """Every (GPU, tensor_parallel) by the per-request time fitted on the TPOT of all others."""
+    usable = grid[grid["mixed"] == 0]
+    machine = usable["gpu"] + " TP " + usable["tensor_parallel"].astype(str)
+    tested = []
+    for name in sorted(machine.unique()):
+        best = mape(usable[machine != name], ["per_sequence"], "tpot").idxmin()
+        held = usable[(machine == name) & (usable["per_sequence"] == best)]
+        tested.append(held)
+        print(f"fitted on all but {name}: per_sequence {best} us; on it: {errors_of(held)}")
+    print(f"    every point by what was fitted on the other machines: {errors_of(pd.concat(tested))}")
+
+
+def errors_of(rows: pd.DataFrame) -> str:
+    return ", ".join(f"{m.upper()} {rows[f'{m}_error_pct'].abs().mean():.2f} %" for m in ("tpot", "ttft"))
 
 
 def mape(rows: pd.DataFrame, constants: list[str], metric: str) -> pd.Series:
@@ -210,11 +230,45 @@ def memory(data: Path) -> pd.DataFrame:
     return table
 
 
-def simulate_points(points: pd.DataFrame, overrides: Mapping[str, Any]) -> pd.DataFrame:
+def kv16(data: Path) -> pd.DataFrame:
+    """The H100 points with half the KV capacity and cost models of a 16-bit KV cache."""
+    points = read_points(points_file(data)).query("system == 'h100_sxm'")
+    halved = points.assign(kv_capacity_tokens_est=points["kv_capacity_tokens_est"] / 2)
+    frames = []
+    with tempfile.TemporaryDirectory() as folder:
+        for ranks, part in halved.groupby("tp_size"):
+            cost = sampled_kv16(Path(folder), int(float(str(ranks))))
+            for sequence in (0, 20):
+                host_us = {COST + "host_overhead_us": {"per_sequence": sequence}}
+                frames.append(simulate_points(part, host_us, cost).assign(per_sequence=sequence))
+    table = pd.concat(frames, ignore_index=True)
+    for sequence, rows in table.groupby("per_sequence"):
+        free = rows[~rows["kv_limited"]]
+        errors = {metric: free[f"{metric}_error_pct"].abs().mean() for metric in ("ttft", "tpot")}
+        print(f"per_sequence {sequence} us: TTFT {errors['ttft']:.2f} %, TPOT {errors['tpot']:.2f} %")
+    tight = table.query("tensor_parallel == 2 and isl == 8192 and concurrency >= 32")
+    print(tight.round(1).to_string(index=False))
+    return table
+
+
+def sampled_kv16(folder: Path, ranks: int) -> Path:
+    """A cost model of the FP8 model whose KV cache is not quantised, sampled from operator tables."""
+    shape = (catalogue_dir() / "models" / "llama-3.3-70b-fp8.yaml").read_text(encoding="utf-8")
+    model, out = folder / "model.yaml", folder / f"tp{ranks}.yaml"
+    model.write_text(shape.replace("kv_bytes: 1", "kv_bytes: 2"), encoding="utf-8")
+    machine = ["--model", str(model), "--gpu", "h100-80gb", "--tensor-parallel", str(ranks)]
+    if command(["calibrate", "aiconfigurator", *machine, "--out", str(out)]) != 0:
+        raise SystemExit("calibrate failed")
+    return out
+
+
+def simulate_points(
+    points: pd.DataFrame, overrides: Mapping[str, Any], cost: Path | None = None
+) -> pd.DataFrame:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "points.csv"
         points.to_csv(path, index=False)
-        return validate_closed_loop(path, None, overrides).rows
+        return validate_closed_loop(path, cost, overrides).rows
 
 
 PARTS: dict[str, Callable[[Path], pd.DataFrame]] = {
@@ -223,6 +277,7 @@ PARTS: dict[str, Callable[[Path], pd.DataFrame]] = {
     "closed": closed,
     "host": host,
     "memory": memory,
+    "kv16": kv16,
 }
 
 
