@@ -24,12 +24,6 @@ class Continuous:
 
     def plan(self, step: Step) -> None:
         step.decode_all()
-        tokens = 0
-        for request in step.waiting:
-            tokens += request.prefill_tokens
-            if self.max_prefill_tokens and step.num_prefills and tokens > self.max_prefill_tokens:
-                break
-            if not step.schedule(request):
-                break
+        step.admit_prompts(self.max_prefill_tokens)
         if self.num_steps > 1 and not step.num_prefills:
             step.repeat(self.num_steps)

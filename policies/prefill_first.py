@@ -22,12 +22,6 @@ class PrefillFirst:
     )
 
     def plan(self, step: Step) -> None:
-        tokens = 0
-        for request in step.waiting:
-            tokens += request.prefill_tokens
-            if self.max_prefill_tokens and step.num_prefills and tokens > self.max_prefill_tokens:
-                break
-            if not step.schedule(request):
-                break
+        step.admit_prompts(self.max_prefill_tokens)
         if not step.num_prefills:
             step.decode_all()

@@ -9,7 +9,7 @@ from sim.core.registry import param, policy
 from sim.core.request import RequestState
 
 
-@policy("stall_free", source="Sarathi-Serve (OSDI 2024), Algorithm 3", steady=True)
+@policy("stall_free", source="Sarathi-Serve (OSDI 2024), Algorithm 3")
 class StallFree:
     """A token budget an iteration: all decodes, then the partly done prefill, then new requests.
 

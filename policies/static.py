@@ -46,6 +46,6 @@ class Static:
 
     def _continue(self, step: Step) -> None:
         longest_prompt = max(request.prompt_tokens for request in step.running)
-        generated = step.decoding[0].generated_tokens
+        generated = max(request.generated_tokens for request in step.running)
         step.decode_all()
         step.pad(decode_slots=step.num_running, decode_context=longest_prompt + generated)

@@ -119,7 +119,7 @@ class Step(Protocol):
 
         Under the paged rule a decode that finds no free block preempts the most recently admitted
         request until it can grow (design.md section 5). With more decodes than token_budget, those
-        whose last token is oldest go (ties: admission order).
+        whose last token is oldest go (ties: the one passed over most often, then admission order).
         """
         ...
 
@@ -128,6 +128,14 @@ class Step(Protocol):
 
         A waiting request is admitted with it. `tokens` None is the whole remaining prefill.
         Refused (False): no slot, no budget, no KV, or an admission after a preemption.
+        """
+        ...
+
+    def admit_prompts(self, most_tokens: int | None = None) -> int:
+        """Admit waiting requests in order, each with its whole prefill, until one is refused.
+
+        Stops too before prefills of over `most_tokens` together, a single longer one excepted. The
+        number admitted.
         """
         ...
 

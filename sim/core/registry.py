@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar, dataclass_transform
 
-from sim.core.errors import ConfigError, suggestion
+from sim.core.errors import ConfigError, PolicyError, suggestion
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -53,17 +53,21 @@ def param(
 
 
 @dataclass_transform(field_specifiers=(param, dataclasses.field))
-def policy(name: str, *, source: str = "", steady: bool = False) -> Callable[[C], C]:
+def policy(name: str, *, source: str = "", steady: bool | None = None) -> Callable[[C], C]:
     """Class decorator: make the class a dataclass of its parameters and register it as `name`.
 
     `source` is the paper or engine the policy follows. `steady=True` promises that while the same
     requests run, none arrives and KV does not get freer, a decode-only plan repeats itself; the
-    engine may then advance many iterations at once (the exact jump).
+    engine may then advance many iterations at once (the exact jump). A class whose promise holds
+    only at times has an attribute `steady` of its own and sets it as it plans.
     """
 
     def register(cls: C) -> C:
+        if not callable(getattr(cls, "plan", None)):
+            raise PolicyError(f"policy {name!r} has no method plan(self, step)")
         entry: Any = dataclasses.dataclass(cls)
-        entry.name, entry.source, entry.steady = name, source, steady
+        entry.name, entry.source = name, source
+        entry.steady = getattr(cls, "steady", False) if steady is None else steady
         POLICIES.add(name, entry)
         return cls
 

@@ -28,6 +28,9 @@ from sim.engine.tokens import TokenLog
 
 T = TypeVar("T")
 
+MAX_WAKES = 100_000
+"""Fruitless wakes in a row that count as a policy that makes no progress."""
+
 
 class Replica:
     """One model replica serving what `arrivals` brings, by `policy`, at the speed of `cost`."""
@@ -66,6 +69,8 @@ class Replica:
         self._outside = getattr(cost, "outside", None)
         self.extrapolated_iterations = None if self._outside is None else 0
         """Iterations outside the range the cost model was measured on, if it can tell."""
+        self._fruitless_wakes = 0
+        """How often in a row the policy wanted to be asked again later, and then still planned nothing."""
         self._repetitions = 0
         """How often the plan is still to be run before the next decision (Step.repeat)."""
         self.policy_calls = 0
@@ -171,7 +176,8 @@ class Replica:
                 break
             if self._ask_once():
                 return True
-        if step.wake_ns is None or step.wake_ns <= self._env.now:
+        self._fruitless_wakes += 1
+        if step.wake_ns is None or step.wake_ns <= self._env.now or self._fruitless_wakes > MAX_WAKES:
             raise StalledError(self._stall_message())
         return False
 
@@ -184,6 +190,7 @@ class Replica:
             step.finish_planning()
         elif not (step.all_decodes or step.chunks):
             return False
+        self._fruitless_wakes = 0
         if step.iterations > 1 and self._can_repeat():
             self._repetitions = step.iterations - 1
         return True
@@ -203,7 +210,7 @@ class Replica:
             method(argument)
         except SimError as error:
             raise type(error)(f"{self._iteration_name()}: {error}") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             raise PolicyError(
                 f"{self._iteration_name()}: the policy raised {type(error).__name__}: {error} "

@@ -7,6 +7,7 @@ replica. Every verb checks first and then acts, so a refusal changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import index
 
 import numpy as np
 
@@ -133,8 +134,10 @@ class Step:
     # The verbs.
 
     def decode_all(self) -> int:
+        if self.all_decodes:
+            raise PolicyError("decode_all was called twice in one iteration")
         decodes = self._state.decodes
-        count = len(decodes)
+        count = len(decodes) - len(self.some_decodes)
         if count > self.budget_left:
             return self._decode_oldest(self.budget_left)
         if self.some_decodes:
@@ -152,6 +155,8 @@ class Step:
         return count
 
     def schedule(self, request: RequestState, tokens: int | None = None) -> bool:
+        if tokens is not None:
+            tokens = index(tokens)
         if request in self.chunks or request in self.some_decodes:
             raise PolicyError(f"request {request.id} was scheduled twice in one iteration")
         state = self._state
@@ -168,7 +173,7 @@ class Step:
         if request.admission is None or request not in state.running:
             raise PolicyError(f"request {request.id} is not running and cannot be preempted")
         if self.all_decodes and request in state.decodes:
-            raise PolicyError("preempt a decode before decode_all, not after it")
+            self._spell_out_decodes()
         if request in self.some_decodes:
             self.budget_left += 1
             if self.some_decodes.pop(request):
@@ -188,11 +193,24 @@ class Step:
 
     def repeat(self, iterations: int) -> None:
         self.is_unusual = True
-        self.iterations = iterations
+        self.iterations = index(iterations)
+
+    def admit_prompts(self, most_tokens: int | None = None) -> int:
+        admitted, tokens = 0, 0
+        for request in self.waiting:
+            if most_tokens is not None and tokens:
+                lacking = request.prefill_tokens - self.kv.cached_tokens(request)
+                if tokens + lacking > most_tokens:
+                    break
+            if not self.schedule(request):
+                break
+            admitted += 1
+            tokens += self.chunks.get(request, 0)
+        return admitted
 
     def wake_at(self, time_ns: int) -> None:
         self.is_unusual = True
-        self.wake_ns = time_ns
+        self.wake_ns = index(time_ns)
 
     # For the replica.
 
@@ -330,6 +348,14 @@ class Step:
         self.budget_left -= 1
         return True
 
+    def _spell_out_decodes(self) -> None:
+        """From `all decodes` to each of them, so that one can be taken out."""
+        decodes, grows = self._state.decodes, self._state.memory.grows
+        self.all_decodes = False
+        self.some_decodes = {
+            request: grows and decodes.needs_block(request) for request in decodes.in_admission_order()
+        }
+
     def _decode_each(self, requests: list[RequestState]) -> int:
         """Schedule `requests` in the order given; one preempted for an earlier one is passed over."""
         before = len(self.some_decodes)
@@ -345,7 +371,8 @@ class Step:
         alone the first would win every tie, and turns would not be equal.
         """
         passed_over = self._passed_over
-        members = self._state.decodes.in_admission_order()
+        decodes = self._state.decodes.in_admission_order()
+        members = [request for request in decodes if request not in self.some_decodes]
         members.sort(key=lambda request: (request.last_token_ns or 0, -passed_over.get(request, 0)))
         self._passed_over = {
             request: passed_over.get(request, 0) + (place >= count) for place, request in enumerate(members)

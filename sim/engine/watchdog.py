@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from sim.core.errors import StalledError
 from sim.engine.replica import Replica
+
+
+@contextmanager
+def time_limit(limit_s: float, message: str) -> Iterator[None]:
+    """Raise StalledError(message) inside the block if it lasts longer; see `watched` for where."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise StalledError(message)
+
+    with _alarm(stop, limit_s):
+        yield
+
 
 CHECKS = 4
 """Looks within the limit: a call is ended between (CHECKS - 1)/CHECKS of the limit and the limit."""
@@ -34,8 +49,14 @@ def watched(replica: Replica, limit_s: float | None) -> Iterator[None]:
         if looks >= CHECKS:
             raise StalledError(f"the policy has not returned for {limit_s:g} s: it seems to loop")
 
-    before = signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, limit_s / CHECKS, limit_s / CHECKS)
+    with _alarm(look, limit_s / CHECKS):
+        yield
+
+
+@contextmanager
+def _alarm(handler: Callable[[int, FrameType | None], None], every_s: float) -> Iterator[None]:
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, every_s, every_s)
     try:
         yield
     finally:

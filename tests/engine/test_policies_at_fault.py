@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sim.core.errors import PolicyError, StalledError
+from sim.core.registry import policy
 from tests.worlds import LinearCost, serve
 
 COST = LinearCost(base=10)
@@ -80,3 +81,70 @@ def test_preempting_what_does_not_run() -> None:
 def test_waking_in_the_past_is_a_stall() -> None:
     with pytest.raises(StalledError):
         serve(ROWS, Scripted(lambda step: step.wake_at(step.now_ns)), COST)
+
+
+def test_decoding_all_twice() -> None:
+    def plan(step: Any) -> None:
+        for request in step.waiting:
+            step.schedule(request)
+        step.decode_all()
+        step.decode_all()
+
+    with pytest.raises(PolicyError, match=r"iteration 1 .*decode_all was called twice"):
+        serve(ROWS, Scripted(plan), COST)
+
+
+@pytest.mark.parametrize("argument", [2.5, "2", None])
+def test_arguments_that_are_no_integers_are_named_with_the_iteration(argument: Any) -> None:
+    def plan(step: Any) -> None:
+        if argument is None:
+            step.wake_at(step.now_ns + 1e6)
+        step.schedule(next(iter(step.waiting)), argument)
+
+    with pytest.raises(PolicyError, match=r"iteration 0 .*TypeError: .*cannot be interpreted as an integer"):
+        serve(ROWS, Scripted(plan), COST)
+
+
+def test_leaving_the_process_is_no_way_out() -> None:
+    def plan(step: Any) -> None:
+        raise SystemExit(0)
+
+    with pytest.raises(PolicyError, match=r"iteration 0 .*raised SystemExit: 0"):
+        serve(ROWS, Scripted(plan), COST)
+
+
+@pytest.mark.parametrize("step_ns", [1, 10**25])
+def test_waking_for_ever_is_no_progress(step_ns: int) -> None:
+    with pytest.raises(StalledError, match="scheduled nothing with 2 waiting"):
+        serve(ROWS, Scripted(lambda step: step.wake_at(step.now_ns + step_ns)), COST)
+
+
+def test_a_policy_class_without_plan() -> None:
+    with pytest.raises(PolicyError, match=r"policy 'idle' has no method plan\(self, step\)"):
+
+        @policy("idle")
+        class Idle:
+            max_batch_size: int = 1
+
+
+def test_decodes_scheduled_one_by_one_before_all_of_them_cost_the_others_nothing() -> None:
+    """Ten decodes under a budget of 12, three of them asked for by name: every one decodes every time."""
+
+    def plan(step: Any) -> None:
+        for request in step.decoding[:3]:
+            step.schedule(request)
+        step.decode_all()
+        for request in step.waiting:
+            step.schedule(request)
+
+    record = serve([(0, 1, 5)] * 10, Scripted(plan, token_budget=12), COST)
+    assert record.max_tbt_ns.tolist() == [10] * 10
+
+
+def test_a_decode_may_still_be_preempted_after_decode_all() -> None:
+    """With the longest as victim, a chunk that needs blocks can take a decode's."""
+    rows = [(0, 6, 6), (3, 2, 2), (6, 9, 2), (9, 4, 2)]
+    memory = {"num_blocks": 7, "block_size": 2, "victim": "longest"}
+    for mode in ("fast", "reference"):
+        record = serve(rows, "vllm_v1", COST, {"token_budget": 5}, mode=mode, **memory)
+        assert record.output_tokens_emitted == 12
