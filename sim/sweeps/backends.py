@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import joblib
@@ -48,7 +48,7 @@ def open_pool(backend: str, workers: int | None = None, address: str | None = No
     check_backend(backend, workers, address)
     if backend == "loky":
         options = {"initializer": belong_to, "initargs": (os.getpid(),)}
-        yield Pool("loky", workers or joblib.cpu_count(), options)
+        yield Pool(lambda: nullcontext("loky"), workers or joblib.cpu_count(), options)
         return
     with ExitStack() as stack:
         yield (_dask_pool if backend == "dask" else _ray_pool)(stack, workers, address)
@@ -56,11 +56,8 @@ def open_pool(backend: str, workers: int | None = None, address: str | None = No
 
 def _dask_pool(stack: ExitStack, workers: int | None, address: str | None) -> Pool:
     distributed = _extra("distributed", "dask")
-    distributed_config = importlib.import_module("dask.config")
     joblib_dask = importlib.import_module("joblib._dask")
     if address is None:
-        # a cell whose worker died is tried again by the pool, alone, not by Dask beside others
-        stack.enter_context(distributed_config.set({"distributed.scheduler.allowed-failures": 0}))
         where: Any = stack.enter_context(
             distributed.LocalCluster(
                 n_workers=workers or joblib.cpu_count(),
@@ -71,10 +68,6 @@ def _dask_pool(stack: ExitStack, workers: int | None, address: str | None) -> Po
         )
     else:
         where = address
-    try:
-        client = stack.enter_context(distributed.Client(where, set_as_default=False, timeout=KNOCK_S))
-    except (OSError, ValueError) as error:
-        raise UserError(f"address: no Dask scheduler answers at {address}: {error}") from None
 
     class Dask(joblib_dask.DaskDistributedBackend):  # type: ignore[name-defined, misc]
         """joblib's, which would wait for ever for a task whose worker died."""
@@ -88,8 +81,16 @@ def _dask_pool(stack: ExitStack, workers: int | None, address: str | None) -> Po
             future.add_done_callback(lambda done: callback(done.exception()) if done.exception() else None)
             return future
 
-    backend = Dask(client=client, wait_for_workers_timeout=WAIT_S)
-    return Pool(backend, 2, place=address or "the local Dask cluster")
+    @contextmanager
+    def connect() -> Iterator[Any]:
+        try:
+            client = distributed.Client(where, set_as_default=False, timeout=KNOCK_S)
+        except (OSError, ValueError) as error:
+            raise UserError(f"address: no Dask scheduler answers at {address}: {error}") from None
+        with client:  # a client of its own for each call: the cluster forgets the tasks of one that leaves
+            yield Dask(client=client, wait_for_workers_timeout=WAIT_S)
+
+    return Pool(connect, 2, place=address or "the local Dask cluster")
 
 
 def _ray_pool(stack: ExitStack, workers: int | None, address: str | None) -> Pool:
@@ -107,7 +108,8 @@ def _ray_pool(stack: ExitStack, workers: int | None, address: str | None) -> Poo
         supports_return_generator = True
 
     cores = int(ray.cluster_resources().get("CPU", 1))
-    return Pool(Ray(), max(2, min(workers or cores, cores)), place=address or "the local Ray")
+    actors = max(2, min(workers or cores, cores))
+    return Pool(lambda: nullcontext(Ray()), actors, place=address or "the local Ray")
 
 
 def _start_ray(ray: Any, workers: int | None, address: str | None) -> None:

@@ -12,8 +12,8 @@ from sim.config import Config
 from sim.config.source import parse_value, show
 from sim.core.errors import ConfigError
 
-Grid = Mapping[str, Sequence[Any]]
-"""Dotted config keys and the values each takes."""
+Grid = Mapping[str, Any]
+"""Dotted config keys and the values each takes: a list, or a numpy array."""
 
 NO_ROW = {
     "name": "it names a run and changes no result",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +26,8 @@ DIED = "WorkerDied: the process that ran this cell died, and so did the next (ou
 class Pool:
     """Workers to run cells on. One worker of this machine is this process itself."""
 
-    backend: Any
-    """A joblib backend, or the name of one."""
+    connect: Callable[[], AbstractContextManager[Any]]
+    """A joblib backend, or the name of one, for one call; leaving it drops what it had begun."""
     workers: int
     options: Mapping[str, Any] = field(default_factory=dict)
     """For the joblib backend."""
@@ -45,6 +46,8 @@ class Pool:
                     del sent[outcome.index]
                     yield outcome
                 return
+            except UserError:
+                raise
             except Exception:
                 # run_cell raises nothing: a worker was lost, with any of the cells sent out
                 if not sent:
@@ -76,6 +79,8 @@ class Pool:
         """Raise UserError if the workers cannot run this simulator at all."""
         try:
             found = list(self._map(_worker_code, [None], max(2, self.workers)))
+        except UserError:
+            raise
         except Exception as error:
             lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
             reason = " ... ".join(dict.fromkeys((lines[0], lines[-1])))
@@ -87,22 +92,23 @@ class Pool:
             raise UserError(self._other_code())
 
     def _map(self, function: Callable[[Any], Any], items: Iterable[Any], workers: int) -> Iterator[Any]:
-        run = joblib.Parallel(
-            n_jobs=workers,
-            backend=self.backend,
-            return_as="generator_unordered",
-            batch_size=1,
-            **self.options,
-        )
-        results = run(joblib.delayed(function)(item) for item in items)
-        try:
-            # not `yield from`, which would close `results` out of reach of the finally below
-            for result in results:  # noqa: UP028
-                yield result
-        finally:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                results.close()
+        with self.connect() as backend:
+            run = joblib.Parallel(
+                n_jobs=workers,
+                backend=backend,
+                return_as="generator_unordered",
+                batch_size=1,
+                **self.options,
+            )
+            results = run(joblib.delayed(function)(item) for item in items)
+            try:
+                # not `yield from`, which would close `results` out of reach of the finally below
+                for result in results:  # noqa: UP028
+                    yield result
+            finally:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    results.close()
 
     def _where(self) -> str:
         return "" if self.place is None else f" at {self.place}"
