@@ -44,7 +44,8 @@ def problem_of(finding: Mapping[str, Any], allowed_keys: Iterable[str]) -> str:
         return f"must be {_KINDS[kind]}, got {got}"
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
-        return f"must be {words} {context[bound]:g}, got {got}"
+        limit = context[bound]
+        return f"must be {words} {limit if isinstance(limit, int) else f'{limit:g}'}, got {got}"
     if kind == "string_pattern_mismatch":
         return f"must be usable as the name of a folder, got {got}"
     if kind == "literal_error":

@@ -139,7 +139,7 @@ class KVCacheConfig(Section):
     """KV memory: the rule by which blocks are given, and how many there are."""
 
     memory: Literal["paged", "reserve"] = "paged"
-    block_size: PositiveInt = 16
+    block_size: Annotated[int, Field(ge=1, le=1 << 20)] = 16
     num_blocks: Annotated[int | str, BeforeValidator(_blocks)] = "auto"
     """auto: from GPU memory less weights, which needs replica.model and replica.gpu."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9

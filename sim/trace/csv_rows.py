@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -67,7 +68,7 @@ def read_chunks(
         for _ in range(skipped):
             file.readline()
         first = skipped + 2
-        for frame in _frames(source, file):
+        for frame in _frames(source, file, skipped):
             line = np.arange(first, first + len(frame), dtype=np.int64)
             first += len(frame)
             texts = {name: frame[name].fillna("").to_numpy(dtype=object) for name in wanted}
@@ -79,8 +80,11 @@ def read_chunks(
                 return
 
 
-def _frames(source: TraceSource, file: TextIO) -> Iterator[pd.DataFrame]:
-    """Chunks of all columns as str. Every field is looked at, or pandas would not miss the extra ones."""
+def _frames(source: TraceSource, file: TextIO, skipped: int) -> Iterator[pd.DataFrame]:
+    """Chunks of all columns as str. Every field is looked at, or pandas would not miss the extra ones.
+
+    `skipped` lines of the file were read before.
+    """
     import pandas as pd
 
     try:
@@ -102,11 +106,22 @@ def _frames(source: TraceSource, file: TextIO) -> Iterator[pd.DataFrame]:
                 return
             yield frame.rename(columns=str.strip)
     except pd.errors.ParserWarning:
-        raise TraceError(f"{source.path}: the first row has more fields than the header") from None
+        more = f"more fields than the header, which has {len(source.header)}"
+        raise TraceError(f"{source.path}: line {skipped + 2}: {more}") from None
     except pd.errors.ParserError as error:
-        raise TraceError(f"{source.path}: {str(error).strip()}") from None
+        raise TraceError(f"{source.path}: {_told(error, skipped)}") from None
     except pd.errors.EmptyDataError:
         raise TraceError(f"{source.path}: the file is empty") from None
+
+
+def _told(error: Exception, skipped: int) -> str:
+    """The parser's words with the line of the file in front."""
+    text = str(error).strip().removeprefix("Error tokenizing data. C error: ")
+    ragged = re.fullmatch(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
+    if ragged is None:
+        return f"not a CSV file: {text}"
+    expected, line, found = map(int, ragged.groups())
+    return f"line {line + skipped}: {found} fields, but the header has {expected}"
 
 
 def _lines_before_header(source: TraceSource) -> int:

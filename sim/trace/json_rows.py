@@ -52,12 +52,19 @@ def _objects(texts: list[str], lines: Lines, raw: RawTrace) -> list[dict[str, An
 
 def _object(text: str, line: int, raw: RawTrace) -> dict[str, Any]:
     try:
-        value = json.loads(text, parse_float=str)
+        value = json.loads(text.rstrip(), parse_float=str)
     except ValueError as error:
-        raw.fail(line, f"not valid JSON: {error}")
+        raw.fail(line, not_json(error))
     if not isinstance(value, dict):
         raw.fail(line, f"expected a JSON object, got {text.strip()[:60]!r}")
     return value
+
+
+def not_json(error: ValueError) -> str:
+    """What is wrong with the JSON of one line, without the decoder's own line number, which is always 1."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"not valid JSON: {error.msg} at column {error.colno}"
+    return f"not valid JSON: {error}"
 
 
 def numbers_of(raw: RawTrace, objects: Sequence[dict[str, Any]], key: str, lines: Lines) -> list[str | int]:

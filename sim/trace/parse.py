@@ -13,6 +13,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from sim.core.errors import ConfigError, suggestion
 from sim.trace.options import ARRIVALS, DELAYS, LENGTHS, Arrivals, Delay, Length, SyntheticSpec
+from sim.trace.raw import MOST_TOKENS
 
 
 def parse_synthetic(spec: SyntheticSpec | Mapping[str, Any], where: str = "synthetic") -> SyntheticSpec:
@@ -132,6 +133,8 @@ def _integer(value: Any, where: str) -> int:
     whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0
     if not whole:
         raise ConfigError(f"{where}: expected a whole number, got {value!r}")
+    if abs(value) > MOST_TOKENS:
+        raise ConfigError(f"{where}: {value!r} is too large; it must be at most {MOST_TOKENS}")
     return int(value)
 
 

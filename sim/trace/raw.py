@@ -15,9 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.core.errors import TraceError
-from sim.trace.decimals import Numbers, read_decimals
+from sim.trace.decimals import INT64_MAX, Numbers, read_decimals
 
 Lines = NDArray[np.int64]
+
+MOST_TOKENS = 10**9
+"""Of one count: far beyond any model, and small enough that sums over a trace fit int64."""
 
 
 @dataclass
@@ -70,13 +73,16 @@ class RawTrace:
         """Raise TraceError naming the file and the line."""
         raise TraceError(f"{self.path}: line {line}: {message}")
 
-    def tokens(self, name: str, numbers: Numbers, lines: Lines, minimum: int = 1) -> NDArray[np.int64]:
-        """A column of token counts; TraceError at the first that is no integer >= `minimum`."""
+    def tokens(
+        self, name: str, numbers: Numbers, lines: Lines, minimum: int = 1, maximum: int = MOST_TOKENS
+    ) -> NDArray[np.int64]:
+        """A column of counts; TraceError at the first that is no integer from `minimum` to `maximum`."""
         read = read_decimals(numbers, 0)
-        bad = ~(read.valid & read.exact) | (read.values < minimum)
+        bad = ~(read.valid & read.exact) | (read.values < minimum) | (read.values > maximum)
         if bad.any():
             row = int(np.argmax(bad))
-            self.fail(int(lines[row]), f"{name}: {_shown(numbers[row])}; expected an integer >= {minimum}")
+            allowed = f"expected an integer >= {minimum} and <= {maximum}"
+            self.fail(int(lines[row]), f"{name}: {_shown(numbers[row])}; {allowed}")
         return read.values
 
     def times(self, name: str, numbers: Numbers, lines: Lines, places: int) -> NDArray[np.int64]:
@@ -85,7 +91,9 @@ class RawTrace:
         if not read.valid.all():
             row = int(np.argmin(read.valid))
             unit = {9: "seconds", 6: "milliseconds", 3: "microseconds", 0: "nanoseconds"}[places]
-            self.fail(int(lines[row]), f"{name}: {_shown(numbers[row])}; expected a finite number of {unit}")
+            most = f"at most {INT64_MAX / 10**places:.2g}"
+            allowed = f"expected a finite number of {unit}, {most}"
+            self.fail(int(lines[row]), f"{name}: {_shown(numbers[row])}; {allowed}")
         return read.values
 
 

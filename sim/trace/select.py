@@ -43,7 +43,11 @@ def build_trace(raw: RawTrace, name: str) -> Trace:
     if not raw.rows:
         dropped = "; ".join(f"{count} dropped: {reason}" for reason, count in raw.dropped.items())
         raise TraceError(f"{raw.path}: the trace has no requests{f' ({dropped})' if dropped else ''}")
-    columns: dict[str, Any] = {key: _joined(chunks) for key, chunks in raw.columns.items() if key != "line"}
+    columns: dict[str, Any] = {key: _joined(chunks) for key, chunks in raw.columns.items()}
+    lines = columns.pop("line")
+    if "request_ids" in columns and not any(columns["request_ids"]):
+        del columns["request_ids"]  # the file has the column and nothing in it
+    _check_distinct(raw, columns.get("request_ids", ()), lines)
     if "session" in columns:
         columns["session"] = number_sessions(columns["session"])
     finish_ns = columns.pop("finish_ns", None)
@@ -57,6 +61,17 @@ def build_trace(raw: RawTrace, name: str) -> Trace:
     if finish_ns is not None:
         trace = dataclasses.replace(trace, think_ns=think_times(trace, finish_ns))
     return origin_at_first(in_order(trace))
+
+
+def _check_distinct(raw: RawTrace, ids: Sequence[str], lines: Rows) -> None:
+    """TraceError for two rows of one id: results are looked up by it."""
+    if len(set(ids)) == len(ids):
+        return
+    first: dict[str, int] = {}
+    for name, line in zip(ids, lines.tolist(), strict=True):
+        if name in first:
+            raw.fail(line, f"request_id: {name!r} is that of line {first[name]} too; ids must differ")
+        first[name] = line
 
 
 def think_times(trace: Trace, finish_ns: Rows) -> Rows:

@@ -126,6 +126,11 @@ POLICY_KEYS = "token_budget, max_batch_size"
             "window_s: [1]",
             "config.yaml:4: trace.window_s: must be [start, end] with 0 <= start < end, got [1.0]",
         ),
+        (
+            "block_size: 16",
+            "block_size: 123456789012345678901",
+            "config.yaml:21: kv_cache.block_size: must be at most 1048576, got 123456789012345678901",
+        ),
         ("seed: 0", "seed: -1", "config.yaml:2: seed: must be at least 0, got -1"),
         ("seed: 0", "seed: true", "config.yaml:2: seed: must be an integer, got true"),
         ("seed: 0", "seed: 1.0", "config.yaml:2: seed: must be an integer, got 1.0"),
@@ -286,10 +291,10 @@ def test_every_mistake_of_a_config_is_listed_at_once(complain: Complain) -> None
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("0,-5,3\n", "bad.csv: line 2: prompt_tokens: '-5'; expected an integer >= 1"),
-        ("0,5.5,3\n", "bad.csv: line 2: prompt_tokens: '5.5'; expected an integer >= 1"),
-        ("0,5,0\n", "bad.csv: line 2: output_tokens: '0'; expected an integer >= 1"),
-        ("0,5,9\nnan,5,3\n", "bad.csv: line 3: arrival_s: 'nan'; expected a finite number of seconds"),
+        ("0,-5,3\n", "bad.csv: line 2: prompt_tokens: '-5'; expected an integer >= 1 and <= 1000000000"),
+        ("0,5.5,3\n", "bad.csv: line 2: prompt_tokens: '5.5'; expected an integer >= 1 and <= 1000000000"),
+        ("0,5,0\n", "bad.csv: line 2: output_tokens: '0'; expected an integer >= 1 and <= 1000000000"),
+        ("0,5,9\nnan,5,3\n", "bad.csv: line 3: arrival_s: 'nan'; expected a finite number of seconds, at most 9.2e+09"),
         ("", "bad.csv: the trace has no requests"),
     ],
 )

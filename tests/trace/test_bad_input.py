@@ -34,14 +34,36 @@ def put(folder: Path, text: str, name: str = "t.csv") -> Path:
         (",10,5\n", r"line 2: arrival_s: is empty"),
         ("1e30,10,5\n", r"line 2: arrival_s: '1e30'"),
         ("0,10,5\n\n\n7,oops,5\n", r"line 5: prompt_tokens: 'oops'"),
-        ("0,10,5,99\n", "the first row has more fields than the header"),
-        ("0,10,5\n0,10,5,9\n", "Expected 3 fields in line 3, saw 4"),
+        ("0,10,5,99\n", r"t\.csv: line 2: more fields than the header, which has 3"),
+        ("0,10,5\n0,10,5,9\n", r"t\.csv: line 3: 4 fields, but the header has 3"),
+        ("0,1e300,5\n", r"line 2: prompt_tokens: '1e300'; expected an integer >= 1 and <= 1000000000"),
+        ("0,5,12345678901234567890\n", r"output_tokens: '12345678901234567890'; .* <= 1000000000"),
+        ("1e300,5,5\n", r"arrival_s: '1e300'; expected a finite number of seconds, at most 9\.2e\+09"),
         ("", r"t\.csv: the trace has no requests"),
     ],
 )
 def test_a_wrong_row_is_named_by_its_line(rows: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=message):
         load_trace(put(tmp_path, HEADER + rows))
+
+
+def test_rows_of_one_request_id_are_named_both(tmp_path: Path) -> None:
+    text = "request_id,arrival_s,prompt_tokens,output_tokens\na,0,1,1\nb,1,1,1\na,2,1,1\n"
+    with pytest.raises(TraceError, match=r"t\.csv: line 4: request_id: 'a' is that of line 2 too"):
+        load_trace(put(tmp_path, text))
+
+
+def test_an_empty_column_of_request_ids_is_none(tmp_path: Path) -> None:
+    text = "request_id,arrival_s,prompt_tokens,output_tokens\n,0,1,1\n,1,1,1\n"
+    assert load_trace(put(tmp_path, text)).request_ids is None
+
+
+def test_lines_above_the_header_count_in_what_is_said_of_ragged_rows(tmp_path: Path) -> None:
+    text = "# made by hand\n" + HEADER
+    with pytest.raises(TraceError, match="line 4: 4 fields"):
+        load_trace(put(tmp_path, text + "0,1,1\n0,1,1,1\n"))
+    with pytest.raises(TraceError, match="line 3: more fields"):
+        load_trace(put(tmp_path, text + "0,1,1,1\n"))
 
 
 def test_whole_numbers_written_as_decimals_are_taken(tmp_path: Path) -> None:
@@ -86,7 +108,7 @@ def test_a_wrong_time_of_azure_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ('{"timestamp": 1, "input_length": 5', "line 2: not valid JSON"),
+        ('{"timestamp": 1, "input_length": 5', "line 2: not valid JSON: .* at column 35$"),
         ("[1, 2]", r"line 2: expected a JSON object, got '\[1, 2\]'"),
         (
             '{"timestamp": 1, "input_length": 5}',
@@ -188,6 +210,10 @@ def test_a_wrong_option_is_named(options: dict[str, Any], message: str, tmp_path
         ({}, "synthetic: give num_requests or duration_s"),
         ({"num_requests": 0}, "synthetic.num_requests: 0 is too small; it must be at least 1"),
         ({"num_requests": 1.5}, "synthetic.num_requests: expected a whole number, got 1.5"),
+        (
+            {"num_requests": 5, "prompt_tokens": 1e300},
+            r"prompt_tokens\.value: 1e\+300 is too large; it must be at most 1000000000",
+        ),
         ({"num_requests": float("inf")}, "synthetic.num_requests: expected a whole number, got inf"),
         (
             {"num_requests": 5, "input_tokens": 3},

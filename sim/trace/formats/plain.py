@@ -62,7 +62,7 @@ def _optional(raw: RawTrace, name: str, chunk: Chunk) -> Any:
         return None
     match name:
         case "priority":
-            return raw.tokens(name, np.where(texts == "", "0", texts), chunk.line, minimum=-(2**62))
+            return raw.tokens(name, np.where(texts == "", "0", texts), chunk.line, -(2**62), 2**62)
         case "think_s":
             return raw.times(name, np.where(texts == "", "0", texts), chunk.line, 9)
         case "prefix_hashes":

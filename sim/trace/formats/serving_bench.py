@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sim.trace.formats import TraceFormat
+from sim.trace.json_rows import not_json
 from sim.trace.raw import RawTrace
 from sim.trace.source import TraceSource
 
@@ -57,9 +58,9 @@ def _last_run(source: TraceSource, raw: RawTrace) -> dict[str, Any]:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 try:
-                    runs = [*runs[-1:], json.loads(line, parse_float=str)]
+                    runs = [*runs[-1:], json.loads(line.rstrip(), parse_float=str)]
                 except ValueError as error:
-                    raw.fail(number, f"not valid JSON: {error}")
+                    raw.fail(number, not_json(error))
                 if "input_lens" not in runs[-1]:
                     raw.fail(number, "no key 'input_lens' (was the result saved with details?)")
     if len(runs) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -52,8 +53,14 @@ def read(source: TraceSource, raw: RawTrace) -> None:
         arrival_ns=raw.no_times(len(pairs)),
         prompt_tokens=numbers[:, 1],
         output_tokens=numbers[:, 2],
-        request_ids=[pair[3] for pair in pairs],
+        request_ids=_distinct([pair[3] for pair in pairs]),
     )
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The names, repeated ones numbered: an id of a conversation is no promise of being there once."""
+    seen = Counter(names)
+    return [name if seen[name] == 1 else f"{name}#{place}" for place, name in enumerate(names, start=1)]
 
 
 def _first_exchange(entry: Any) -> tuple[str, str] | None:
