@@ -8,7 +8,8 @@
     python benchmarks/fidelity.py kv16       the H100 points, as if their KV cache were 16-bit
 
 Needs the public measurements of ../shared/data (or --data DIR). --out writes the table as CSV. `host`
-simulates every point once for each value of the grid, which takes minutes; `kv16` needs the extra aiconfigurator.
+simulates every point once for each value of the grid, which takes minutes; `kv16` needs the extra
+aiconfigurator.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from sim.api.inputs import Inputs, build_cost
 from sim.api.load import load_config
 from sim.api.measured import read_table
 from sim.api.simulation import measure_with
-from sim.api.validation import gpu_called
 from sim.core.errors import TraceError
 from sim.core.rng import stream
 from sim.core.trace import Trace
+from sim.cost.names import gpu_called, model_called
 from sim.report.fidelity import percentage_errors
 from sim.report.jsonfile import write_json
 
@@ -97,7 +97,7 @@ def _simulate(
 ) -> tuple[float, float]:
     """Mean TTFT and mean TPOT over the requests, in ms."""
     capacity = point.get("kv_capacity_tokens_est")
-    model, gpu = _model_of(str(point["model_actual"])), gpu_called(str(point["system"]).split("_")[0])
+    model, gpu = model_called(str(point["model_actual"])), gpu_called(str(point["system"]).split("_")[0])
     parallel = int(point["tp_size"])
     shipped = f"configs/cost/{gpu}-{model}-tp{parallel}.yaml"
     values = {
@@ -186,11 +186,6 @@ def _errors(frame: pd.DataFrame) -> dict[str, Any]:
         )
         for metric in ("ttft", "tpot")
     }
-
-
-def _model_of(name: str) -> str:
-    """nvidia/Llama-3.3-70B-Instruct-FP8 as the catalogue has it: llama-3.3-70b-fp8."""
-    return name.rsplit("/", 1)[-1].lower().replace("-instruct", "")
 
 
 def _integer(value: Any) -> int | None:

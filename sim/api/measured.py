@@ -20,6 +20,8 @@ NEEDED_SETTINGS = ("model", "max_num_seqs", "max_num_batched_tokens")
 NEEDED_COLUMNS = (
     "request_id", "arrival_s", "prompt_tokens", "output_tokens", "first_token_s", "last_token_s",
 )  # fmt: skip
+CLOCKS_S = 1e-3
+"""How far apart a client's and an engine's clock may be."""
 TIMESERIES_COLUMNS = ("t", "running", "waiting")
 ASYNC_BY_DEFAULT_SINCE = (0, 14)
 """vLLM plans ahead by default from this version on."""
@@ -149,7 +151,7 @@ def _queued(path: Path, requests: pd.DataFrame) -> pd.Series[float]:
     given = requests["queued_s"]
     queued = pd.to_numeric(given, errors="coerce")
     _refuse(path, given, given.notna() & ~np.isfinite(queued), "must be a number or empty")
-    outside = (queued < requests["arrival_s"]) | (queued > requests["first_token_s"])
+    outside = (queued < requests["arrival_s"] - CLOCKS_S) | (queued > requests["first_token_s"])
     _refuse(path, given, outside, "is not between arrival_s and first_token_s")
     return queued
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,10 @@ from sim.api.measured import MeasuredRun, read_measured
 from sim.api.settings import Progress
 from sim.api.simulation import measure_with
 from sim.config import Config
-from sim.core.errors import TraceError, UserError, suggestion
+from sim.core.errors import TraceError
 from sim.core.record import FINISHED, RunRecord
 from sim.core.units import column_to_seconds
-from sim.cost import gpu_names, load_gpu, model_names
+from sim.cost.names import gpu_called, model_called
 from sim.report import fidelity
 from sim.report.jsonfile import write_json
 
@@ -100,7 +99,7 @@ def replay_config(
         "name": measured.folder.name,
         "trace": {"path": str(measured.folder / "requests.csv")},
         "replica": {
-            "model": _catalogued(str(said["model"]), model_names()),
+            "model": model_called(str(said["model"])),
             "gpu": None if said.get("gpu") is None else gpu_called(str(said["gpu"])),
             "tensor_parallel": said.get("tensor_parallel_size") or 1,
             "max_model_len": said.get("max_model_len"),
@@ -132,29 +131,6 @@ def _usable_blocks(num_gpu_blocks: Any) -> Any:
     if num_gpu_blocks is None:
         return "auto"
     return num_gpu_blocks - 1 if isinstance(num_gpu_blocks, int) else num_gpu_blocks
-
-
-def gpu_called(name: str) -> str:
-    """The GPU of the catalogue that is meant by a name such as RTXPRO6000 or h100_sxm."""
-    wanted = _plain(name)
-    for known in gpu_names():
-        titles = (_plain(known), _plain(load_gpu(known).full_name))
-        if any(title.startswith(wanted) or wanted in title for title in titles):
-            return known
-    for known in gpu_names():
-        if wanted.startswith(_plain(known.split("-")[0])):
-            return known
-    raise UserError(f"gpu {name!r} is not in the catalogue: {suggestion(name, gpu_names())}")
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def _catalogued(model: str, known: list[str]) -> str | None:
-    """`meta-llama/Llama-3.1-8B` as the catalogue has it; None if it does not."""
-    short = model.rsplit("/", 1)[-1].lower()
-    return short if short in known else None
 
 
 def _cost_section(cost: Path, said: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from sim.cost.collective import VLLM_ONE_SHOT_BYTES, AllReduce
 from sim.cost.compose import Assembly, compose
 from sim.cost.fields import check_keys, integer, number, read_yaml, text
 from sim.cost.layers import read_layers
+from sim.cost.names import gpu_called, model_called
 from sim.cost.profile import ProfileModel
 from sim.cost.roofline import Roofline, check_magnitude
 from sim.cost.stored import tables_from_spec
@@ -72,8 +73,9 @@ def assembly_of(spec: Mapping[str, Any], where: str) -> Assembly:
 def hardware(spec: Mapping[str, Any], folder: Path, where: str) -> tuple[ModelShape, Gpu, int]:
     """Model, GPU and tensor_parallel: as `spec` says, else by the folder's meta.yaml and name."""
     meta = read_yaml(folder / "meta.yaml") if (folder / "meta.yaml").is_file() else {}
-    model = spec.get("model") or str(meta.get("model", "")).split("/")[-1].lower()
-    gpu = spec.get("gpu") or _gpu_called(str(meta.get("gpu", "")))
+    named_model, named_gpu = (str(meta.get(key) or "") for key in ("model", "gpu"))
+    model = spec.get("model") or model_called(named_model) or named_model.split("/")[-1].lower()
+    gpu = spec.get("gpu") or (gpu_called(named_gpu) if named_gpu else None)
     if not model or not gpu:
         key, known = ("gpu", gpu_names()) if model else ("model", model_names())
         raise ProfileError(
@@ -90,10 +92,6 @@ def hardware(spec: Mapping[str, Any], folder: Path, where: str) -> tuple[ModelSh
         parallel = int(named.group(1))
     parallel = integer({"tensor_parallel": parallel}, "tensor_parallel", where)
     return load_model(model), load_gpu(gpu), parallel
-
-
-def _gpu_called(full_name: str) -> str | None:
-    return next((name for name in gpu_names() if load_gpu(name).full_name == full_name), None)
 
 
 def _graph_sizes(given: object, where: str) -> tuple[int, ...]:

@@ -14,9 +14,10 @@ import pytest
 from sim.api.load import load_config
 from sim.api.measured import read_measured
 from sim.api.simulation import run
-from sim.api.validation import gpu_called, replay_config, validate
+from sim.api.validation import replay_config, validate
 from sim.cli import main
 from sim.core.errors import UserError
+from sim.cost.names import gpu_called, model_called
 from sim.report import fidelity
 from tests.fidelity.runs import COST, REQUESTS, edit, write_cost, write_run
 
@@ -176,6 +177,26 @@ def test_in_system_counts_those_that_entered_and_did_not_leave() -> None:
 )
 def test_gpus_are_known_by_the_names_that_people_give_them(name: str, known: str) -> None:
     assert gpu_called(name) == known
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("meta-llama/Llama-3.1-8B", "llama-3.1-8b"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"),
+        ("nvidia/Llama-3.3-70B-Instruct-FP8", "llama-3.3-70b-fp8"),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b"),
+        ("meta-llama/Llama-3.1-8B-AWQ", None),
+    ],
+)
+def test_models_are_known_whatever_they_were_trained_for(name: str, known: str | None) -> None:
+    assert model_called(name) == known
+
+
+def test_an_unknown_gpu_is_said_with_what_is_known() -> None:
+    with pytest.raises(UserError, match="gpu 'TPUv5' is not in the catalogue: "):
+        gpu_called("TPUv5")
 
 
 def broken(tmp_path: Path, file: str, old: str, new: str) -> str:
