@@ -16,7 +16,9 @@ class CostModel(Protocol):
     """How long an iteration takes. Times are int nanoseconds >= 1, rounded once an iteration.
 
     A model that never reads decode_context_max and decode_context_min may say so by a class
-    attribute `needs_context_spread = False`; the engine then leaves them 0 and saves the work.
+    attribute `needs_context_spread = False`; the engine then leaves them 0 and saves the work. One
+    whose decode-only iterations never get shorter as their contexts grow may say so by
+    `grows_with_context = True`; then the last of a run is its longest.
 
     A model that knows its range may have `outside(batch, iterations) -> int`: how many of the next
     `iterations` of `batch` lie outside what was measured. The engine counts them.

@@ -17,6 +17,8 @@ from sim.core.batch import Batch
 from sim.cost.fields import check_keys, mapping, number
 from sim.cost.validity import ValidRange
 
+_NS_PER_US = np.array(1000.0)
+
 
 @dataclass(frozen=True, slots=True)
 class DecodeCoefficients:
@@ -52,6 +54,7 @@ class CoefficientModel:
     ) -> None:
         self.decode = decode
         self.mixed = mixed
+        self.grows_with_context = decode.per_context_token_us >= 0
         self.valid = valid
         self._decode = (decode.base_us, decode.per_sequence_us, decode.per_context_token_us)
         self._mixed = (
@@ -89,12 +92,14 @@ class CoefficientModel:
         num_decodes, first = batch.num_decodes, batch.decode_context_sum
         base, per_sequence, per_context = self._decode
         # In place, in the scalar version's order of operations: the same roundings, fewer arrays.
+        # Numbers as arrays, because numpy takes as long to convert one as to multiply by it.
         times = np.arange(first, first + num_decodes * iterations, num_decodes, dtype=np.float64)
-        times *= per_context
-        times += base + per_sequence * num_decodes
-        times *= 1000.0
-        np.rint(times, out=times)
-        np.maximum(times, 1.0, out=times)
+        np.multiply(times, np.array(per_context), times)
+        np.add(times, np.array(base + per_sequence * num_decodes), times)
+        np.multiply(times, _NS_PER_US, times)
+        np.rint(times, times)
+        if not (self.grows_with_context and times.item(0) >= 1.0):
+            np.maximum(times, 1.0, times)
         return times.astype(np.int64)
 
     def outside(self, batch: Batch, iterations: int = 1) -> int:

@@ -57,6 +57,7 @@ class WithHost:
         self.overhead = overhead
         self.cold_start_ns = overhead.cold_start_ns
         self.needs_context_spread = bool(getattr(inner, "needs_context_spread", True))
+        self.grows_with_context = bool(getattr(inner, "grows_with_context", False))
 
     def iteration_ns(self, batch: Batch) -> int:
         """The inner model's answer and the overhead of its kind of iteration."""

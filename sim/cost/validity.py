@@ -35,24 +35,21 @@ class ValidRange:
 
     def holds(self, batch: Batch) -> bool:
         """Whether every quantity of `batch` was measured up to its value."""
+        return not self.outside(batch)
+
+    def outside(self, batch: Batch, iterations: int = 1) -> int:
+        """How many of the next `iterations` of `batch` lie outside; more than one are decode-only."""
         num_decodes, context_sum, _, _, chunks = batch
-        if num_decodes > self.num_decodes or context_sum > self.decode_context * num_decodes:
-            return False
+        if num_decodes > self.num_decodes:
+            return iterations
+        room = self.decode_context * num_decodes - context_sum
         if not chunks:
-            return True
+            if (iterations - 1) * num_decodes <= room:
+                return 0
+            return iterations - max(room // num_decodes + 1, 0)
         tokens = num_decodes
         for new, cached in chunks:
             tokens += new
             if cached > self.cached:
-                return False
-        return tokens <= self.tokens
-
-    def outside(self, batch: Batch, iterations: int = 1) -> int:
-        """How many of the next `iterations` of `batch` lie outside; more than one are decode-only."""
-        if batch.chunks:
-            return 0 if self.holds(batch) else 1
-        num_decodes = batch.num_decodes
-        if num_decodes > self.num_decodes:
-            return iterations
-        inside = (self.decode_context * num_decodes - batch.decode_context_sum) // num_decodes + 1
-        return iterations - min(max(inside, 0), iterations)
+                return 1
+        return 0 if room >= 0 and tokens <= self.tokens else 1

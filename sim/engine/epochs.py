@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-import numpy as np
-
 from sim.core.batch import Batch, Chunk
 from sim.core.request import RequestState
 from sim.engine.decodes import by_admission
@@ -20,6 +18,9 @@ from sim.engine.gaps import GapLog
 from sim.engine.jump import Jump
 from sim.engine.peaks import RecentPeaks
 from sim.engine.tokens import TokenLog
+
+NEVER = 1 << 62
+"""An epoch that no run reaches."""
 
 Ranked = list[tuple[int, int, RequestState]]
 
@@ -47,11 +48,14 @@ class EpochDecodes(dict[RequestState, None]):
         self._last_end_ns = 0
         self._context_offset = 0
         """Sum over members of (context of the next decode - epoch)."""
-        self._boundary = [0] * block_size
-        """Members by (entries - epoch) mod block_size; entries in KV before the next decode."""
+        self._boundary = [0] * (2 * block_size)
+        """Members by the epoch, mod block_size, whose decode starts a new block; the same again, so that
+        any block_size epochs in a row are one slice."""
         self._due: dict[int, dict[RequestState, None]] = {}
         """Members by the epoch at which they finish; _due_epochs is a heap of its keys."""
         self._due_epochs: list[int] = []
+        self._next_due = NEVER
+        """The epoch of the next completion."""
         self._longest: Ranked = []
         self._shortest: Ranked = []
         """Heaps of (context - epoch); an entry that no longer matches its member is stale."""
@@ -76,10 +80,12 @@ class EpochDecodes(dict[RequestState, None]):
 
     def remove(self, state: RequestState) -> None:
         self._leave(state)
-        state._last_token_ns = self.last_token_ns(state)
-        state._generated = self.generated_tokens(state)
-        self._fold_peak(state)
-        self._fresh.pop(state, None)
+        if state in self._fresh:
+            del self._fresh[state]
+        else:
+            self._fold_peak(state)
+            state._last_token_ns = self._last_end_ns
+        state._generated += self._epoch - state._join_epoch
         del self[state]
         state._pool = None
 
@@ -99,26 +105,33 @@ class EpochDecodes(dict[RequestState, None]):
         return (state.context_tokens - 1) % self._block_size == 0
 
     def blocks_to_grow(self, first: int = 0, iterations: int = 1) -> int:
-        size, boundary = self._block_size, self._boundary
-        start = self._epoch + first
+        size = self._block_size
+        start = (self._epoch + first) % size
         if iterations == 1:
-            return boundary[-start % size]
+            return self._boundary[start]
         cycles, rest = divmod(iterations, size)
-        need = cycles * len(self)
-        for epoch in range(start, start + rest):
-            need += boundary[-epoch % size]
-        return need
+        return cycles * len(self) + sum(self._boundary[start : start + rest])
 
     def iterations_to_completion(self) -> int:
-        return self._next_due() - self._epoch
+        return self._next_due - self._epoch
 
     def advance_all(self, end_ns: int, jump: Jump | None = None) -> list[RequestState]:
         if self._tokens is not None:
             self._tokens.add_all(self, [end_ns] if jump is None else jump.ends_ns())
-        self._advance_one(end_ns if jump is None else jump.first_end_ns)
+        self._epoch += 1
+        fresh = self._fresh
+        first_end_ns = end_ns if jump is None else jump.first_end_ns
+        veterans = len(self) - len(fresh)
+        if veterans:
+            gap = first_end_ns - self._last_end_ns
+            self._gaps.add(gap, veterans)
+            self._peaks.push(self._epoch, gap)
+        if fresh:
+            self._advance_fresh(first_end_ns)
         if jump is not None:
             self._advance_later(jump)
-        if self._next_due() != self._epoch:
+        self._last_end_ns = end_ns
+        if self._epoch < self._next_due:
             return []
         return sorted(self._due[self._epoch], key=by_admission)
 
@@ -139,28 +152,19 @@ class EpochDecodes(dict[RequestState, None]):
                 finished.append(state)
         return sorted(finished, key=by_admission)
 
-    def _advance_one(self, end_ns: int) -> None:
-        self._epoch += 1
-        fresh = self._fresh
-        veterans = len(self) - len(fresh)
-        if veterans:
-            gap = end_ns - self._last_end_ns
-            self._gaps.add(gap, veterans)
-            self._peaks.push(self._epoch, gap)
-        for state in fresh:
+    def _advance_fresh(self, end_ns: int) -> None:
+        """Their first gap with all others; afterwards they are not fresh."""
+        for state in self._fresh:
             assert state._last_token_ns is not None
             self._record_own_gap(state, end_ns - state._last_token_ns)
             state._veteran_from = self._epoch + 1
-        fresh.clear()
-        self._last_end_ns = end_ns
+        self._fresh.clear()
 
     def _advance_later(self, jump: Jump) -> None:
         """The iterations after the first: by then nobody is fresh, and gaps are durations."""
-        gaps = jump.later_ns
-        self._epoch += len(gaps)
-        self._gaps.add_run(gaps, len(self))
-        self._peaks.push(self._epoch, int(np.maximum.reduce(gaps)))
-        self._last_end_ns = jump.end_ns
+        self._epoch += len(jump.later_ns)
+        self._gaps.add_run(jump.later_ns, len(self))
+        self._peaks.push(self._epoch, jump.longest_ns)
 
     def _record_own_gap(self, state: RequestState, gap_ns: int) -> None:
         self._gaps.add(gap_ns, 1)
@@ -181,7 +185,7 @@ class EpochDecodes(dict[RequestState, None]):
         behind = state._generated - state._join_epoch
         offset = state.prompt_tokens + behind
         self._context_offset += offset
-        self._boundary[(offset - 1) % self._block_size] += 1
+        self._count_boundary(offset, 1)
         due = state._output_tokens - behind
         group = self._due.get(due)
         if group is None:
@@ -189,6 +193,8 @@ class EpochDecodes(dict[RequestState, None]):
             heappush(self._due_epochs, due)
         else:
             group[state] = None
+        if due < self._next_due:
+            self._next_due = due
         if not self._spread:
             return
         self._entries += 1
@@ -199,15 +205,27 @@ class EpochDecodes(dict[RequestState, None]):
         behind = state._generated - state._join_epoch
         offset = state.prompt_tokens + behind
         self._context_offset -= offset
-        self._boundary[(offset - 1) % self._block_size] -= 1
-        del self._due[state._output_tokens - behind][state]
+        self._count_boundary(offset, -1)
+        due = state._output_tokens - behind
+        group = self._due[due]
+        del group[state]
+        if not group and due == self._next_due:
+            self._next_due = self._first_due()
 
-    def _next_due(self) -> int:
-        """The epoch of the next completion; groups emptied meanwhile are dropped."""
+    def _count_boundary(self, offset: int, change: int) -> None:
+        """A member's entries before the decode of epoch e are offset - 1 + e."""
+        place = (1 - offset) % self._block_size
+        self._boundary[place] += change
+        self._boundary[place + self._block_size] += change
+
+    def _first_due(self) -> int:
+        """The first epoch at which a member finishes; groups emptied before it are dropped."""
         due, epochs = self._due, self._due_epochs
-        while not due[epochs[0]]:
+        while epochs:
+            if due[epochs[0]]:
+                return epochs[0]
             del due[heappop(epochs)]
-        return epochs[0]
+        return NEVER
 
     def _extreme(self, heap: Ranked, sign: int) -> int:
         """The largest (sign -1) or smallest (sign 1) context offset, dropping stale entries."""

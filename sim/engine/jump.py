@@ -26,6 +26,8 @@ class Jump(NamedTuple):
     first_end_ns: int
     later_ns: NDArray[np.int64]
     """Durations of the iterations after the first."""
+    longest_ns: int
+    """The longest of those."""
     end_ns: int
     """End of the last."""
 
@@ -37,7 +39,7 @@ class Jump(NamedTuple):
     @property
     def last_start_ns(self) -> int:
         """When the last of them begins."""
-        return self.end_ns - int(self.later_ns[-1])
+        return self.end_ns - self.later_ns.item(-1)
 
     def ends_ns(self) -> list[int]:
         """When each of them ends."""
@@ -65,7 +67,10 @@ def jump_over(
     last = limit - 1
     if change_ns is not None:
         last = min(last, int(elapsed.searchsorted(change_ns - start_ns)))
-    return Jump(first_end_ns, durations[1 : last + 1], start_ns + int(elapsed[last]))
+    later = durations[1 : last + 1]
+    grows = getattr(cost, "grows_with_context", False)
+    longest = later.item(-1) if grows else int(np.maximum.reduce(later))
+    return Jump(first_end_ns, later, longest, start_ns + elapsed.item(last))
 
 
 def _one_by_one(
@@ -78,7 +83,7 @@ def _one_by_one(
             break
         durations.append(cost.iteration_ns(batch.after(ahead)))
         end_ns += durations[-1]
-    return Jump(first_end_ns, np.array(durations, dtype=np.int64), end_ns)
+    return Jump(first_end_ns, np.array(durations, dtype=np.int64), max(durations), end_ns)
 
 
 def fitting_iterations(

@@ -57,6 +57,7 @@ class Replica:
         self._recorder = recorder
         self._tokens = tokens
         self._jumps = settings.mode == "fast"
+        self._plans_ahead = settings.async_scheduling
         self._holds_finished = bool(getattr(policy, "holds_finished", False))
         self._on_arrival = getattr(policy, "on_arrival", None)
         self._on_tokens = getattr(policy, "on_tokens", None)
@@ -112,7 +113,11 @@ class Replica:
             self._known_ns = None
         if self._arrivals.inbox:
             self._admit_arrivals()
-        return self._plan()
+        self._is_behind = False
+        if self._state.running or self._state.waiting:
+            return self._ask_once() or self._ask_again()
+        self._step.begin(self._env.now)
+        return False
 
     def _decide_ahead(self, known_ns: int) -> bool:
         """Decide as of `known_ns`, as async scheduling does while the iteration that just ended ran.
@@ -161,27 +166,8 @@ class Replica:
             return f"needs {blocks} KV blocks at its longest; the cache has {kv.num_blocks}"
         return None
 
-    def _plan(self) -> bool:
-        """Let the policy decide; False if it decided to do nothing now."""
-        state, step = self._state, self._step
-        self._is_behind = False
-        if not (state.running or state.waiting):
-            step.begin(self._env.now)
-            return False
-        if self._ask_once():
-            return True
-        # A step that only preempted has freed blocks: the next one may admit.
-        for _ in range(len(state.running) + 1):
-            if not step.preempted:
-                break
-            if self._ask_once():
-                return True
-        self._fruitless_wakes += 1
-        if step.wake_ns is None or step.wake_ns <= self._env.now or self._fruitless_wakes > MAX_WAKES:
-            raise StalledError(self._stall_message())
-        return False
-
     def _ask_once(self) -> bool:
+        """Let the policy decide; False if it scheduled nothing."""
         step = self._step
         step.begin(self._env.now)
         self.policy_calls += 1
@@ -194,6 +180,19 @@ class Replica:
         if step.iterations > 1 and self._can_repeat():
             self._repetitions = step.iterations - 1
         return True
+
+    def _ask_again(self) -> bool:
+        """A step that only preempted has freed blocks: the next one may admit."""
+        step = self._step
+        for _ in range(len(self._state.running) + 1):
+            if not step.preempted:
+                break
+            if self._ask_once():
+                return True
+        self._fruitless_wakes += 1
+        if step.wake_ns is None or step.wake_ns <= self._env.now or self._fruitless_wakes > MAX_WAKES:
+            raise StalledError(self._stall_message())
+        return False
 
     def _can_repeat(self) -> bool:
         """Whether the plan is only decodes, and all its repetitions find their blocks."""
@@ -258,7 +257,7 @@ class Replica:
             self.extrapolated_iterations += self._outside(batch, repeats)
         if step.is_unusual:
             self._record_waste(num_decodes, repeats)
-        if self._settings.async_scheduling:
+        if self._plans_ahead:
             self._known_ns = now if jump is None else jump.last_start_ns
         return end_ns, jump
 
@@ -373,7 +372,7 @@ class Replica:
     def _finish(self, request: RequestState, end_ns: int) -> None:
         if self._holds_finished or self._repetitions:
             self._state.hold_finished(request)
-        elif self._settings.async_scheduling:
+        elif self._plans_ahead:
             self._state.finish_late(request)
         else:
             self._state.finish(request)

@@ -36,6 +36,8 @@ class Step:
         victim: Callable[[Running], RequestState],
     ) -> None:
         self._state = state
+        self._decodes = state.decodes
+        self._grows = state.memory.grows
         self.kv = state.kv
         self.rng = rng
         self.token_budget = token_budget
@@ -136,7 +138,7 @@ class Step:
     def decode_all(self) -> int:
         if self.all_decodes:
             raise PolicyError("decode_all was called twice in one iteration")
-        decodes = self._state.decodes
+        decodes = self._decodes
         count = len(decodes) - len(self.some_decodes)
         if count > self.budget_left:
             return self._decode_oldest(self.budget_left)
@@ -144,12 +146,10 @@ class Step:
             return self._decode_each(decodes.in_admission_order())
         if not count:
             return 0
-        if self._state.memory.grows:
-            need = decodes.blocks_to_grow()
+        if self._grows and (need := decodes.blocks_to_grow()):
             if need > self.kv.free_blocks:
                 return self._decode_each(decodes.in_admission_order())
-            if need:
-                self.kv.take(need)
+            self.kv.take(need)
         self.all_decodes = True
         self.budget_left -= count
         return count
@@ -239,7 +239,7 @@ class Step:
         if self.chunks:
             chunks = tuple([Chunk(n, request.prefilled_tokens) for request, n in self.chunks.items()])
         if self.all_decodes:
-            decodes = self._state.decodes.batch(chunks)
+            decodes = self._decodes.batch(chunks)
             return self._with_ghosts(decodes) if self.ghost_contexts else decodes
         if not self.some_decodes:
             return Batch(chunks=chunks)
@@ -339,7 +339,7 @@ class Step:
         if self.budget_left < 1:
             return self._refuse("budget")
         state = self._state
-        takes_block = state.memory.grows and state.decodes.needs_block(request)
+        takes_block = self._grows and state.decodes.needs_block(request)
         if takes_block:
             if not self._make_room(request, 1):
                 return False
