@@ -7,6 +7,7 @@ add_request and schedule_next_batch) is recognised here and adapted by sim/engin
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib.util
 import sys
 import traceback
@@ -17,10 +18,15 @@ from typing import Any
 import policies  # noqa: F401  registers the built-in ones
 from sim.config import Config, Source
 from sim.config.parameters import check_parameters
-from sim.core.errors import ConfigError, PolicyError, UserError, suggestion
+from sim.config.tree import PolicyConfig
+from sim.core.errors import ConfigError, PolicyError, StalledError, UserError, suggestion
 from sim.core.protocols import Policy
 from sim.core.registry import POLICIES, param
 from sim.engine.teaching import TeachingAdapter, is_teaching_scheduler
+from sim.engine.watchdog import time_limit
+
+LOAD_LIMIT_S = 30.0
+"""Real seconds that a policy file may take to be read, its imports included."""
 
 
 @dataclasses.dataclass
@@ -47,7 +53,7 @@ def declared_parameters(cls: type) -> type:
 
 def complete_parameters(cls: type, given: dict[str, Any], source: Source, section: str) -> dict[str, Any]:
     """`given` checked against what `cls` declares, with its defaults; ConfigError otherwise."""
-    return check_parameters(declared_parameters(cls), given, source, section)
+    return check_parameters(declared_parameters(cls), given, source, section, PolicyConfig.model_fields)
 
 
 def only_declared(cls: type, given: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +74,7 @@ def make_policy(config: Config) -> Policy:
         return made
     except UserError as error:
         raise config.source.error("policy", str(error)) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PolicyError(f"policy {section.name!r} raised when made: {describe(error)}") from error
 
 
@@ -100,21 +106,21 @@ def _class_from_file(source: Source, name: str | None, path: str, section: str) 
 def _offers(file: Path) -> dict[str, type]:
     """The policies a file defines: by registered name, and teaching classes by class name.
 
-    The registry is left with the built-in entry where the file reuses a name.
+    The registry is left as it was, so that one config's policies are not another's.
     """
     before = {name: POLICIES.get(name) for name in POLICIES}
-    module = _load_module(file)
-    offered = {n: POLICIES.get(n) for n in POLICIES if POLICIES.get(n) is not before.get(n)}
-    for name in offered:
-        if name in before:
-            POLICIES.add(name, before[name])
+    with POLICIES.left_as_it_is():
+        module = _load_module(file)
+        offered = {n: POLICIES.get(n) for n in POLICIES if POLICIES.get(n) is not before.get(n)}
     own = {n: c for n, c in vars(module).items() if getattr(c, "__module__", None) == module.__name__}
     return {**{n: c for n, c in own.items() if is_teaching_scheduler(c)}, **offered}
 
 
 def _load_module(file: Path) -> ModuleType:
     """Run a policy file as a module of its own; PolicyError with file and line if it raises."""
-    name = f"sim_policy_file_{file.stem}"
+    # two files of one name in different folders are two modules
+    place = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]
+    name = f"sim_policy_file_{file.stem}_{place}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{file}: a policy file must be a Python file (.py)")
@@ -122,18 +128,24 @@ def _load_module(file: Path) -> ModuleType:
     # dataclasses look their module up by name to resolve annotations
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
+        with time_limit(LOAD_LIMIT_S, f"took more than {LOAD_LIMIT_S:g} s to read: it seems to loop"):
+            spec.loader.exec_module(module)
+    except BaseException as error:
         del sys.modules[name]
-        raise PolicyError(f"{file}:{error.lineno}: syntax error in the policy file: {error.msg}") from None
-    except Exception as error:
-        del sys.modules[name]
-        raised = f"the policy file raised {type(error).__name__}: {error}"
-        raise PolicyError(f"{file}:{_line_in(error, file)}: {raised}") from error
+        if not isinstance(error, (Exception, SystemExit)):
+            raise  # an interrupt is the user's, not the file's
+        raise PolicyError(_problem(error, file)) from (None if isinstance(error, SyntaxError) else error)
     return module
 
 
-def _line_in(error: Exception, file: Path) -> int | None:
+def _problem(error: Exception | SystemExit, file: Path) -> str:
+    """`file:line: problem`, the line left out where there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename) == file.resolve()]
-    return lines[-1] if lines else None
+    line = lines[-1] if lines else None
+    problem = f"the policy file raised {type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError):
+        line, problem = error.lineno, f"syntax error in the policy file: {error.msg}"
+    elif isinstance(error, StalledError):
+        problem = f"the policy file {error}"
+    return f"{file}: {problem}" if line is None else f"{file}:{line}: {problem}"

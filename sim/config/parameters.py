@@ -9,7 +9,7 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sim.config.source import Source, show
@@ -18,16 +18,19 @@ from sim.core.errors import suggestion
 _WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "text", types.NoneType: "null"}
 
 
-def check_parameters(cls: type, given: Mapping[str, Any], source: Source, section: str) -> dict[str, Any]:
+def check_parameters(
+    cls: type, given: Mapping[str, Any], source: Source, section: str, others: Iterable[str] = ()
+) -> dict[str, Any]:
     """`given` with every default of dataclass `cls` written out.
 
+    `others` are keys that the section takes besides, which an unknown one may have been meant for.
     Raises ConfigError, placed by `source` at `section`.<key>, for an unknown key, a wrong type, a
     value outside the declared limits, or a parameter without default that is missing.
     """
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
     for key in given:
         if key not in fields:
-            raise source.error(f"{section}.{key}", f"unknown key: {suggestion(key, fields)}")
+            raise source.error(f"{section}.{key}", f"unknown key: {suggestion(key, [*fields, *others])}")
     hints = typing.get_type_hints(cls)
     values = {}
     for name, field in fields.items():

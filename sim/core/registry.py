@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, dataclass_transform
 
 from sim.core.errors import ConfigError, PolicyError, suggestion
@@ -28,6 +29,15 @@ class Registry(Generic[T]):
         if name not in self._entries:
             raise ConfigError(f"unknown {self.kind} {name!r}: {suggestion(name, self)}")
         return self._entries[name]
+
+    @contextmanager
+    def left_as_it_is(self) -> Iterator[None]:
+        """Forget, after the block, what was added or replaced inside it."""
+        before = dict(self._entries)
+        try:
+            yield
+        finally:
+            self._entries = before
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._entries))

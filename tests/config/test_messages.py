@@ -294,7 +294,10 @@ def test_every_mistake_of_a_config_is_listed_at_once(complain: Complain) -> None
         ("0,-5,3\n", "bad.csv: line 2: prompt_tokens: '-5'; expected an integer >= 1 and <= 1000000000"),
         ("0,5.5,3\n", "bad.csv: line 2: prompt_tokens: '5.5'; expected an integer >= 1 and <= 1000000000"),
         ("0,5,0\n", "bad.csv: line 2: output_tokens: '0'; expected an integer >= 1 and <= 1000000000"),
-        ("0,5,9\nnan,5,3\n", "bad.csv: line 3: arrival_s: 'nan'; expected a finite number of seconds, at most 9.2e+09"),
+        (
+            "0,5,9\nnan,5,3\n",
+            "bad.csv: line 3: arrival_s: 'nan'; expected a finite number of seconds, at most 9.2e+09",
+        ),
         ("", "bad.csv: the trace has no requests"),
     ],
 )

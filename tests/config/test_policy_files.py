@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 import sim
+from sim.api.comparison import line_up
+from sim.api.policies import make_policy
 from sim.core.registry import POLICIES
 
 GOOD = '''
@@ -76,7 +80,8 @@ def test_a_file_that_reuses_a_built_in_name_does_not_replace_it(tiny: Path) -> N
 def test_a_wrong_parameter_of_it_is_answered_with_its_own(tiny: Path) -> None:
     said = problem(GOOD, name="mine", max_batch=3)
     assert said.endswith(
-        "policy.max_batch: unknown key: did you mean 'max_batch_size'? allowed: max_batch_size"
+        "policy.max_batch: unknown key: did you mean 'max_batch_size'? allowed: max_batch_size, "
+        "name, path, oracle, order, aging_s, prediction_noise"
     )
 
 
@@ -92,6 +97,41 @@ def test_a_syntax_error_is_placed(tiny: Path) -> None:
 def test_an_error_on_import_is_placed(tiny: Path) -> None:
     said = problem("def f():\n    return 1 / 0\n\n\nf()\n")
     assert said == "mine.py:2: the policy file raised ZeroDivisionError: division by zero"
+
+
+def test_a_file_that_exits_is_an_error(tiny: Path) -> None:
+    said = problem("import sys\nsys.exit(0)\n")
+    assert said == "mine.py:2: the policy file raised SystemExit: 0"
+
+
+def test_a_file_that_loops_is_stopped(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.api.policies.LOAD_LIMIT_S", 0.2)
+    said = problem("while True:\n    pass\n")
+    assert re.fullmatch(r"mine.py:[12]: the policy file took more than 0.2 s to read: it seems to loop", said)
+
+
+def test_a_file_that_is_no_text_is_named_without_a_line(tiny: Path) -> None:
+    Path("mine.py").write_bytes(b"\x00\x01\xff")
+    with pytest.raises(sim.UserError, match=r"^mine\.py: syntax error in the policy file: "):
+        sim.load_config("config.yaml", {"policy": {"path": "mine.py"}})
+
+
+def test_two_files_of_one_name_are_two_policies(tiny: Path) -> None:
+    for folder, slots in (("a", 2), ("b", 3)):
+        Path(folder).mkdir()
+        text = GOOD.replace("param(8", f"param({slots}") + f"\nmax_slots = {slots}\n"
+        Path(folder, "mine.py").write_text(text)
+    config = sim.load_config("config.yaml")
+    labelled = [{"path": f"{folder}/mine.py", "name": "mine", "label": folder} for folder in "ab"]
+    classes = [make_policy(contender.config).__class__ for contender in line_up(config, labelled)]
+    assert [cls.max_batch_size for cls in classes] == [2, 3]
+    assert [sys.modules[cls.__module__].max_slots for cls in classes] == [2, 3]
+
+
+def test_the_registry_is_left_as_it_was(tiny: Path) -> None:
+    before = list(POLICIES)
+    load(GOOD, name="mine")
+    assert list(POLICIES) == before
 
 
 def test_a_missing_import_is_placed(tiny: Path) -> None:
