@@ -87,7 +87,7 @@ def comparison_table(views: Sequence[RunView]) -> Group:
     for view in views:
         table.add_column(view.name, justify="right", overflow="fold")
     for section in COMPARISON:
-        rows = [(row, [_value(view.summary, row.path) for view in views]) for row in section]
+        rows = [(row, [figure(view.summary, row.path) for view in views]) for row in section]
         shown = [(row, values) for row, values in rows if any(value is not None for value in values)]
         for row, values in shown:
             table.add_row(row.label, *_cells(row, values), end_section=row is shown[-1][0])
@@ -124,7 +124,8 @@ def shown(value: float | None, unit: str) -> str:
     return "-" if value is None else _READS[unit](value)
 
 
-def _value(summary: Summary, path: tuple[str, ...]) -> Any:
+def figure(summary: Summary, path: tuple[str, ...]) -> Any:
+    """What is at `path` in a summary; None if it does not reach that far."""
     found: Any = summary
     for key in path:
         found = found.get(key)
@@ -160,7 +161,7 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
         met = shown(summary["slo_attainment"], "share")
         goodput = shown(summary["goodput"], "rate")
         facts.append(("SLO", f"{met} met ({limits}); goodput {goodput} requests/s"))
-    if _value(summary, ("waste", "idle_slot_share")) is not None:
+    if figure(summary, ("waste", "idle_slot_share")) is not None:
         facts.append(("waste", _waste(summary["waste"])))
     simulator = summary["simulator"]
     rate = shown(simulator["requests_per_wall_s"], "rate")

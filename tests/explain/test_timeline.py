@@ -19,7 +19,9 @@ MICRO = LinearCost(base=10_000, per_prefill_token=1_000)
 """An iteration takes 10 us, and 1 us more a prefill token."""
 
 
-def exported(record: RunRecord, stall_ns: int, window_ns: tuple[int, int] | None = None) -> list[dict[str, Any]]:
+def exported(
+    record: RunRecord, stall_ns: int, window_ns: tuple[int, int] | None = None
+) -> list[dict[str, Any]]:
     events = list(trace_events(record, name="test", stall_ns=stall_ns, window_ns=window_ns))
     rules.check({"traceEvents": events, "displayTimeUnit": "ms"})
     return events
