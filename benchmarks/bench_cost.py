@@ -95,7 +95,7 @@ def shipped_machines() -> list[Machine]:
         content = read_yaml(path)
         if "mixed" not in content["errors"]["held_out"] or content["errors"]["held_out"]["mixed"]["rows"] < 3:
             continue
-        model: Any = load_cost_model({"file": str(path)})
+        model: Any = load_cost_model({"file": str(path), "host_overhead_us": 0})
         hardware = (load_model(content["model"]), load_gpu(content["gpu"]), content["tensor_parallel"])
         batches = [batch for batch in grid() if not model.outside(batch)]
         rows = [MeasuredRow(batch, model.iteration_ns(batch) / 1000, path.stem) for batch in batches]
