@@ -175,10 +175,10 @@ def held_out(grid: pd.DataFrame, name: str, chosen: pd.Series) -> None:
         tested = []
         for fitted, label in ((here, name), (~here, f"all but {name}")):
             best = mape(usable[fitted], constants, "tpot").idxmin()
-            held = usable[~fitted & (usable[constants] == best).all(axis=1)]
+            values = [best] if len(constants) == 1 else list(best)
+            held = usable[~fitted & (usable[constants] == values).all(axis=1)]
             none = usable[~fitted & (usable[constants] == 0).all(axis=1)]
             tested.append(held)
-            values = [best] if len(constants) == 1 else best
             shown = ", ".join(f"{key} {us} us" for key, us in zip(constants, values, strict=True))
             print(f"fitted on {label}: {shown}; on the rest: {errors_of(held)} (without: {errors_of(none)})")
         print(f"    every point by what was fitted on the other side: {errors_of(pd.concat(tested))}")
