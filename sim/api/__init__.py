@@ -9,6 +9,7 @@ metrics, tables, plots and files to sim/report, and everything printed to sim/cl
     settings.py  the engine's settings, and the objectives
     simulation.py  run: one simulation in memory
     result.py    Result: its metrics, frames, plots and files; load_run
+    rerun.py     rerun: a finished run simulated once more, with its events
     comparison.py  compare: several policies and seeds over one trace
     bounding.py  bounds: what no policy can beat
     bench.py     one policy over the same requests at any arrival rate

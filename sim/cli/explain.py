@@ -33,7 +33,10 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.top is not None and arguments.top < 1:
         raise UserError(f"--top: must be at least 1, got {arguments.top}")
     wanted = _percentile(arguments)
-    explainer = Explainer(simulated_again(arguments.folder).rerun.record)
+    result = simulated_again(arguments.folder)
+    if not wanted:
+        wanted = [(what, DEFAULT_PERCENT) for what in WHAT if result.summary[f"{what}_s"]["max"] is not None]
+    explainer = Explainer(result.rerun.record)
     for explanations, tail in _explained(explainer, arguments, wanted):
         if tail is not None:
             show(tail_table(tail))
@@ -43,9 +46,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _percentile(arguments: argparse.Namespace) -> list[tuple[str, float]]:
-    """What --percentile asks for; p99 of everything where nothing is asked."""
+    """What --percentile asks for."""
     if arguments.percentile is None:
-        return [(what, DEFAULT_PERCENT) for what in WHAT]
+        return []
     what, text = arguments.percentile
     if what not in WHAT:
         raise UserError(f"--percentile {what}: {suggestion(what, WHAT)}")

@@ -22,6 +22,9 @@ package itself imports neither):
     sim.report.plots     draw_all(views, directory) -> list[Path]      PNG files
                          distributions(views), timeline(views, window_s=None), load(views),
                          throughput(views) -> matplotlib Figure   (shows itself in a notebook)
+    sim.report.explain   Explainer(record)    every ns of a latency by cause, from a record with events
+    sim.report.perfetto  trace_events(record, ...), write_trace(events, path, about)
+    sim.report.html      page(views) -> str, write_page(views, path) -> Path    one HTML page
 
 Plots of traces and of cost models are in trace_plots.py and cost_plots.py. matplotlib is
 imported when a figure is made, not when sim.report.plots is imported.

@@ -29,7 +29,8 @@ Event = dict[str, Any]
 
 REPLICA, REQUESTS = 1, 2
 """The two processes of the trace."""
-ITERATIONS_TRACK = 1
+ITERATIONS_TRACK, FIRST_REQUEST_TRACK = 1, 1_000_000
+"""Threads: viewers show the number beside the name, so a request's must not look like another's id."""
 
 
 def trace_events(
@@ -162,8 +163,8 @@ class _Export:
         finish = life.stays[-1].left_ns if life.stays else None
         if not self._touches(arrival, self._last_ns if finish is None else finish):
             return
-        yield _meta("thread_name", f"request {trace.id_of(row)}", REQUESTS, row + 1)
-        yield _meta("thread_sort_index", row + 1, REQUESTS, row + 1)
+        yield _meta("thread_name", f"request {trace.id_of(row)}", REQUESTS, _track(row))
+        yield _meta("thread_sort_index", row, REQUESTS, _track(row))
         began_ns, title = arrival, "waiting"
         for stay in life.stays:
             yield from self._span(title, row, began_ns, int(self._start[stay.admitted]))
@@ -190,7 +191,7 @@ class _Export:
 
     def _span(self, title: str, row: int, start_ns: int, end_ns: int, **arguments: Any) -> Iterator[Event]:
         if start_ns < end_ns and self._touches(start_ns, end_ns):
-            yield _slice(title, REQUESTS, row + 1, start_ns, end_ns, **arguments)
+            yield _slice(title, REQUESTS, _track(row), start_ns, end_ns, **arguments)
 
     def _stalls(self, row: int, stay: Stay) -> Iterator[Event]:
         """Long gaps, each with an arrow from the prefill that has most of it."""
@@ -206,7 +207,7 @@ class _Export:
                 causes[f"{cause}_us"] += ns // 1000
                 if cause == "other_prefill" and by is not None:
                     behind[by] += ns
-            yield _slice("stall", REQUESTS, row + 1, start, end, **causes)
+            yield _slice("stall", REQUESTS, _track(row), start, end, **causes)
             if behind:
                 yield from self._arrow(behind.most_common(1)[0][0], row, earlier + 1, later + 1)
 
@@ -219,9 +220,13 @@ class _Export:
         start, end = int(self._start[number]), int(self._end[number])
         if self._touches(start, end):
             common = {"name": "stalled by", "cat": "stall", "id": next(self._flow_ids), "pid": REQUESTS}
-            yield {"ph": "s", **common, "tid": from_row + 1, "ts": start // 1000}
+            yield {"ph": "s", **common, "tid": _track(from_row), "ts": start // 1000}
             middle = (start + end) // 2
-            yield {"ph": "f", "bp": "e", **common, "tid": to_row + 1, "ts": middle // 1000}
+            yield {"ph": "f", "bp": "e", **common, "tid": _track(to_row), "ts": middle // 1000}
+
+
+def _track(row: int) -> int:
+    return FIRST_REQUEST_TRACK + row
 
 
 def _kind(decodes: int, prefills: int) -> str:

@@ -26,6 +26,14 @@ def test_without_options_the_tails_are_taken_apart(run_dir: Path, capsys: pytest
     assert printed.err == ""
 
 
+def test_a_run_without_gaps_explains_its_ttfts(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("trace.csv").write_text("arrival_s,prompt_tokens,output_tokens\n0,200,1\n0.01,50,1\n")
+    assert main(["run", "config.yaml"]) == 0
+    assert main(["explain", "out"]) == 0
+    printed = capsys.readouterr().out
+    assert "TTFT from p99 on" in printed and "TBT from p99 on" not in printed
+
+
 def test_one_request_and_the_worst(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "out", "--request", "2"]) == 0
     assert "TTFT" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sim.cli import main
 from sim.core.record import RunRecord
-from sim.report.perfetto import REPLICA, REQUESTS, trace_events
+from sim.report.perfetto import FIRST_REQUEST_TRACK, REPLICA, REQUESTS, trace_events
 from tests.explain import trace_events as rules
 from tests.worlds import LinearCost, World, serve, worlds
 
@@ -57,12 +57,13 @@ def test_a_stall_by_hand() -> None:
     rows = [(0, 4, 3), (5_000, 100, 1)]
     events = exported(serve(rows, "continuous", MICRO, record_events=True), stall_ns=50_000)
     assert slices(events, REPLICA, 1) == [("prefill", 0, 14), ("mixed", 14, 124), ("decode", 124, 134)]
-    assert slices(events, REQUESTS, 1) == [
+    assert slices(events, REQUESTS, FIRST_REQUEST_TRACK) == [
         ("prefill", 0, 14), ("decode", 14, 134), ("stall", 14, 124),
     ]  # fmt: skip
-    assert slices(events, REQUESTS, 2) == [("waiting", 5, 14), ("prefill", 14, 124)]
+    assert slices(events, REQUESTS, FIRST_REQUEST_TRACK + 1) == [("waiting", 5, 14), ("prefill", 14, 124)]
     start, finish = (next(event for event in events if event["ph"] == phase) for phase in "sf")
-    assert (start["tid"], start["ts"], finish["tid"], finish["ts"]) == (2, 14, 1, 69)
+    assert (start["tid"] - FIRST_REQUEST_TRACK, start["ts"]) == (1, 14)
+    assert (finish["tid"] - FIRST_REQUEST_TRACK, finish["ts"]) == (0, 69)
     assert values(events, "running requests") == [(0, 1), (5, 1), (14, 2), (124, 1), (134, 0)]
     assert values(events, "waiting requests") == [(0, 0), (5, 1), (14, 0), (124, 0), (134, 0)]
 
@@ -72,7 +73,7 @@ def test_a_preemption_by_hand() -> None:
         [(0, 3, 4), (0, 3, 4)], "continuous", MICRO, record_events=True, num_blocks=4, block_size=2
     )
     events = exported(record, stall_ns=10**9)
-    assert slices(events, REQUESTS, 2) == [
+    assert slices(events, REQUESTS, FIRST_REQUEST_TRACK + 1) == [
         ("prefill", 0, 16), ("decode", 16, 26),
         ("preempted", 26, 46), ("prefill", 46, 61), ("decode", 61, 71),
     ]  # fmt: skip
@@ -84,8 +85,8 @@ def test_a_window_has_what_touches_it_and_no_half_arrows() -> None:
     record = serve(rows, "continuous", MICRO, record_events=True)
     events = exported(record, stall_ns=50_000, window_ns=(125_000, 130_000))
     assert slices(events, REPLICA, 1) == [("decode", 124, 134)]
-    assert slices(events, REQUESTS, 1) == [("decode", 14, 134)]
-    assert slices(events, REQUESTS, 2) == []
+    assert slices(events, REQUESTS, FIRST_REQUEST_TRACK) == [("decode", 14, 134)]
+    assert slices(events, REQUESTS, FIRST_REQUEST_TRACK + 1) == []
 
 
 def test_the_command_writes_one_file_the_same_each_time(
