@@ -14,7 +14,7 @@ from sim.api.bench import Bench, own_rate_per_s
 from sim.api.bounding import sustainable_rate
 from sim.api.comparison import PolicySpec, line_up
 from sim.api.inputs import build_inputs
-from sim.config import Config
+from sim.api.load import ConfigLike, as_config
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,8 +33,8 @@ METRICS = (
 
 
 def attainment(
-    config: Config,
-    policies: Sequence[PolicySpec] | None = None,
+    config: ConfigLike,
+    policies: PolicySpec | Sequence[PolicySpec] | None = None,
     rates: Sequence[float] | None = None,
     seeds: int | None = None,
     *,
@@ -49,6 +49,7 @@ def attainment(
     """
     import pandas as pd
 
+    config = as_config(config)
     everyone = config.slo.model_dump(exclude={"classes"}).values()
     if all(limit is None for limit in everyone) and not config.slo.classes:
         raise config.source.error("slo", "is needed: without an objective there is nothing to attain")

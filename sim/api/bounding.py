@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from sim.api.inputs import Inputs, build_inputs
+from sim.api.load import ConfigLike, as_config
 from sim.api.policies import make_policy
 from sim.api.settings import engine_settings, objectives
 from sim.config import Config
 from sim.report.bounds import Limits, NoBounds, bounds_of
 
 
-def bounds(config: Config) -> dict[str, Any]:
+def bounds(config: ConfigLike) -> dict[str, Any]:
     """What no policy can beat on the trace, limits and cost model of `config` (docs/bounds.md).
 
     A summary with the keys that are bounded: latencies and makespan from below; throughput, goodput
     and slo_attainment from above; and `sustainable_requests_per_s`, the rate of such requests above
     which every queue grows for ever. NoBounds (a UserError) where the cost model allows none.
     """
+    config = as_config(config)
     return common_bounds([config], build_inputs(config))
 
 

@@ -9,6 +9,8 @@ from sim.config import Config
 from sim.core.units import seconds_to_ns
 from sim.engine.budget import largest_budget
 
+AUTO = "auto"
+
 
 def with_resolved_budget(config: Config, inputs: Inputs) -> Config:
     """`config` with the largest budget whose worst iteration keeps slo.tbt_s in place of `auto`.
@@ -17,7 +19,7 @@ def with_resolved_budget(config: Config, inputs: Inputs) -> Config:
     slots and fit the KV cache. ConfigError without slo.tbt_s, or if no budget keeps it.
     """
     parameters, key = config.policy.parameters, "policy.token_budget"
-    if parameters.get("token_budget") != "auto":
+    if parameters.get("token_budget") != AUTO:
         return config
     if config.slo.tbt_s is None:
         raise config.source.error(key, "auto needs slo.tbt_s")
@@ -39,3 +41,17 @@ def with_resolved_budget(config: Config, inputs: Inputs) -> Config:
             f"{requests[-1]} tokens; lower policy.max_batch_size or raise the objective",
         )
     return config.updated(policy=config.policy.updated(token_budget=budget))
+
+
+def budget_notices(asked: Config, resolved: Config, label: str) -> list[str]:
+    """What `auto` came to, and that all slots cannot decode at once if so; [] where it was not asked."""
+    if asked.policy.parameters.get("token_budget") != AUTO:
+        return []
+    budget, slots = (resolved.policy.parameters[key] for key in ("token_budget", "max_batch_size"))
+    notices = [f"{label}: token_budget auto came to {budget}"]
+    if budget < slots:
+        notices.append(
+            f"{label}: token_budget {budget} is below max_batch_size {slots}: when more requests than that "
+            "decode, they take turns, and no prompt is processed"
+        )
+    return notices

@@ -15,6 +15,7 @@ from sim.api.bisection import Found, highest_passing
 from sim.api.bounding import sustainable_rate
 from sim.api.comparison import PolicySpec, line_up
 from sim.api.inputs import build_inputs
+from sim.api.load import ConfigLike, as_config
 from sim.config import Config
 from sim.report.limits import Limits, kept
 
@@ -102,8 +103,8 @@ class Capacity:
 
 
 def capacity(
-    config: Config,
-    policies: Sequence[PolicySpec] | None = None,
+    config: ConfigLike,
+    policies: PolicySpec | Sequence[PolicySpec] | None = None,
     seeds: int | None = None,
     *,
     limits: Limits | None = None,
@@ -113,8 +114,9 @@ def capacity(
 
     `limits` are largest values of metrics, {"tbt_s.p99": 0.1}; by default those of config.capacity,
     and where it has none p99 TBT within slo.tbt_s and median scheduling delay within 2 s, as in
-    Sarathi-Serve. The trace's requests arrive by a Poisson process (or by their own times played
-    faster or slower: capacity.arrivals), the same one for every policy and, stretched, every rate.
+    Sarathi-Serve, and so p99 of each further objective that `slo` has for every request. The trace's
+    requests arrive by a Poisson process (or by their own times played faster or slower:
+    capacity.arrivals), the same one for every policy and, stretched, every rate.
 
     Columns: policy, seed, capacity_per_s (the highest rate that passed), fails_at_per_s (the lowest
     above it that failed, at most 2.5 % higher), bound_per_s (no policy sustains more), limited_by
@@ -123,7 +125,7 @@ def capacity(
     """
     import pandas as pd
 
-    found = list(find_capacities(config, policies, seeds, limits=limits, on_trial=on_trial))
+    found = list(find_capacities(as_config(config), policies, seeds, limits=limits, on_trial=on_trial))
     frame = pd.DataFrame([capacity.row() for capacity in found])
     frame.attrs["trials"] = trials_frame(found)
     return frame
@@ -150,7 +152,7 @@ def trials_frame(found: Sequence[Capacity]) -> pd.DataFrame:
 
 def find_capacities(
     config: Config,
-    policies: Sequence[PolicySpec] | None = None,
+    policies: PolicySpec | Sequence[PolicySpec] | None = None,
     seeds: int | None = None,
     *,
     limits: Limits | None = None,
@@ -170,12 +172,28 @@ def find_capacities(
 
 
 def limits_of(config: Config) -> Limits:
-    """The limits that `config` asks for; ConfigError if it names none and has no slo.tbt_s."""
+    """The limits that `config` asks for; ConfigError if it names none and has no objective."""
     if config.capacity.limits:
         return config.capacity.limits
-    if config.slo.tbt_s is None:
+    asked = _objectives(config)
+    if not asked:
         raise config.source.error("slo.tbt_s", "is needed to look for a capacity, or capacity.limits")
-    return {"tbt_s.p99": config.slo.tbt_s, "queue_s.p50": QUEUE_LIMIT_S}
+    return {f"{name}.p99": limit for name, limit in asked.items()} | {"queue_s.p50": QUEUE_LIMIT_S}
+
+
+def unused_objectives(config: Config, limits: Limits) -> list[str]:
+    """Keys of `config.slo` that `limits` do not hold a rate against."""
+    if any(name.startswith("slo_attainment") for name in limits):
+        return []
+    used = {name.partition(".")[0] for name in limits}
+    unused = [f"slo.{name}" for name in _objectives(config) if name not in used]
+    return unused + (["slo.classes"] if config.slo.classes else [])
+
+
+def _objectives(config: Config) -> dict[str, float]:
+    """Every request's objectives, that of TBT first."""
+    asked = config.slo.model_dump(include={"ttft_s", "tbt_s", "tpot_s", "e2e_s"}, exclude_none=True)
+    return {name: asked[name] for name in sorted(asked, key=lambda name: name != "tbt_s")}
 
 
 def _search(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.api.bounding import common_bounds
 from sim.api.inputs import build_inputs
-from sim.api.load import complete_policy
+from sim.api.load import ConfigLike, as_config, complete_policy
 from sim.api.policies import only_declared, policy_class
 from sim.api.result import Result
 from sim.api.settings import Progress
@@ -22,6 +22,7 @@ from sim.config import Config, Source
 from sim.config.parse import parse_policy
 from sim.config.source import show
 from sim.config.tree import CompareConfig, PolicyConfig
+from sim.core.errors import ConfigError
 from sim.core.registry import POLICIES
 from sim.report.bounds import NoBounds
 
@@ -57,8 +58,8 @@ class Outcome:
 
 
 def compare(
-    config: Config,
-    policies: Sequence[PolicySpec] | None = None,
+    config: ConfigLike,
+    policies: PolicySpec | Sequence[PolicySpec] | None = None,
     seeds: int | None = None,
     *,
     long: bool = False,
@@ -76,13 +77,15 @@ def compare(
 
     from sim.report.statistics import long_form
 
-    contenders = line_up(config, policies, seeds)
+    contenders = line_up(as_config(config), policies, seeds)
     frame = pd.DataFrame([tidy_row(outcome) for outcome in run_all(contenders, progress)])
     return long_form(frame) if long else frame
 
 
 def line_up(
-    config: Config, policies: Sequence[PolicySpec] | None = None, seeds: int | None = None
+    config: Config,
+    policies: PolicySpec | Sequence[PolicySpec] | None = None,
+    seeds: int | None = None,
 ) -> list[Contender]:
     """What a comparison will run, checked: seed by seed, policies in the order given.
 
@@ -92,6 +95,12 @@ def line_up(
     any other file the first seed is the file as it is, and each further one draws its requests
     again in BOOTSTRAP_BLOCKS blocks.
     """
+    if isinstance(policies, (str, Mapping)):
+        policies = [policies]
+    if policies is not None and not policies:
+        raise ConfigError(f"policies: name at least one; allowed: {', '.join(POLICIES)}, or FILE.py:name")
+    if seeds is not None and seeds < 1:
+        raise ConfigError(f"seeds: must be at least 1, got {seeds}")
     specs = policies if policies is not None else config.compare.policies or list(POLICIES)
     source = config.source if policies is None else Source({})
     section = "compare.policies" if policies is None else "policies"

@@ -16,7 +16,7 @@ from sim.api.bench import Bench
 from sim.api.bounding import common_bounds, sustainable_rate
 from sim.api.comparison import Contender, PolicySpec, line_up
 from sim.api.inputs import Inputs, build_inputs
-from sim.api.load import complete_policy
+from sim.api.load import ConfigLike, as_config, complete_policy
 from sim.api.policies import declared_parameters, policy_class
 from sim.config import Config
 from sim.config.parse import parse_policy
@@ -33,8 +33,8 @@ OTHERS = ("tbt_s.max", "e2e_s.p50", "goodput", "slo_attainment", "makespan_s")
 
 
 def frontier(
-    config: Config,
-    policies: Sequence[PolicySpec] | None = None,
+    config: ConfigLike,
+    policies: PolicySpec | Sequence[PolicySpec] | None = None,
     *,
     token_budgets: Sequence[int] = TOKEN_BUDGETS,
     max_batch_sizes: Sequence[int] | None = None,
@@ -53,7 +53,7 @@ def frontier(
     """
     import pandas as pd
 
-    contenders = list(_variants(config, policies, token_budgets, max_batch_sizes))
+    contenders = list(_variants(as_config(config), policies, token_budgets, max_batch_sizes))
     inputs = build_inputs(contenders[0][1].config)
     configs = [contender.config for _, contender in contenders]
     rate = None if rate_per_s == "own" else rate_per_s or sustainable_rate(configs, inputs)
@@ -98,7 +98,7 @@ def _throughput_bound(configs: Sequence[Config], inputs: Inputs) -> float | None
 
 def _variants(
     config: Config,
-    policies: Sequence[PolicySpec] | None,
+    policies: PolicySpec | Sequence[PolicySpec] | None,
     token_budgets: Sequence[int],
     max_batch_sizes: Sequence[int] | None,
 ) -> Iterator[tuple[dict[str, int | None], Contender]]:

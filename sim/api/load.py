@@ -12,6 +12,9 @@ from sim.config.tree import PolicyConfig
 from sim.core.errors import ConfigError
 from sim.trace.parse import parse_synthetic, spec_to_mapping
 
+ConfigLike = Config | str | Path | Mapping[str, Any]
+"""A config that was loaded, a file of one, or a mapping of its sections."""
+
 
 def load_config(
     config: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None
@@ -23,6 +26,18 @@ def load_config(
     that names file, line, key, value and what is allowed.
     """
     return _completed(Source(dict(config)) if isinstance(config, Mapping) else read_source(config), overrides)
+
+
+def as_config(config: ConfigLike) -> Config:
+    """A config that was loaded as it is, a file or mapping of sections as load_config gives it."""
+    if isinstance(config, Config):
+        return config
+    if isinstance(config, (str, Path, Mapping)):
+        return load_config(config)
+    raise ConfigError(
+        "a config is what sim.load_config returns, a path, or a mapping of sections; "
+        f"got {type(config).__name__}"
+    )
 
 
 def overlaid(config: Config, overrides: Mapping[str, Any]) -> Config:

@@ -32,8 +32,10 @@ class Result:
         *,
         interrupted: bool = False,
         made_from: Callable[[], Config] | None = None,
+        token_times: dict[str, list[float]] | None = None,
     ) -> None:
         self.view = view
+        self._token_times = token_times
         self._made_from = made_from
         self.interrupted = interrupted
         """Ctrl-C ended the simulation early; requests not served by then are `unfinished`."""
@@ -62,6 +64,20 @@ class Result:
     def iterations(self) -> pd.DataFrame:
         """One row an iteration; an exact jump over equal batches is one row with `repeats`."""
         return self.view.iterations
+
+    @property
+    def token_times(self) -> dict[str, list[float]]:
+        """When each token of each request appeared: request_id to seconds, in order of emission.
+
+        Kept only where the config says `engine: {token_times: true}`, and in memory only: UserError
+        otherwise. A request without a token has no entry.
+        """
+        if self._token_times is None:
+            raise UserError(
+                f"run {self.name!r} has no token times: they are kept in memory only, and only with "
+                "engine.token_times: true"
+            )
+        return self._token_times
 
     def save(self, directory: str | Path, *, plots: bool = True) -> Path:
         """Write the run folder (design.md section 9), with its plots unless told not to."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from sim.api.attainment import attainment, best_goodput
-from sim.api.capacity import Capacity, find_capacities, limits_of, trials_frame
+from sim.api.capacity import Capacity, find_capacities, limits_of, trials_frame, unused_objectives
 from sim.cli import INTERRUPTED
 from sim.cli.console import note, say, show
 from sim.cli.options import add_config_arguments, add_out_argument, config_of, parse_overrides
@@ -81,6 +81,9 @@ def _report(config: Config, found: Sequence[Capacity], limits: Limits, directory
     write_csv(trials_frame(found), directory / "trials.csv")
     show(capacity_table(frame, limits))
     say(f"highest rate with {told(limits)}; arrivals: {config.capacity.arrivals}")
+    unused = unused_objectives(config, limits)
+    if unused:
+        say(f"note: not looked at: {', '.join(unused)}; --limit or capacity.limits can name them")
     for capacity in found:
         if capacity.note:
             say(f"note: {capacity.policy} (seed {capacity.seed}): {capacity.note}")

@@ -30,7 +30,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.seeds is not None and arguments.seeds < 1:
         raise ConfigError(f"--seeds: must be at least 1, got {arguments.seeds}")
     config = config_of(arguments)
-    policies = arguments.policies.split(",") if arguments.policies else None
+    policies = arguments.policies.split(",") if arguments.policies is not None else None
     contenders = line_up(config, policies, arguments.seeds)
     seeds = len({contender.seed for contender in contenders})
     placed = [(contender, folder_name(contender, seeds)) for contender in contenders]

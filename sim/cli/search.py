@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def policies_of(arguments: argparse.Namespace) -> list[str] | None:
     """--policies, None if it was not given."""
-    return arguments.policies.split(",") if arguments.policies else None
+    return arguments.policies.split(",") if arguments.policies is not None else None
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def _check_plans_ahead(policy: Policy, settings: EngineSettings) -> None:
     if settings.async_scheduling and hasattr(policy, "on_tokens"):
         name = getattr(policy, "name", type(policy).__name__)
         raise ConfigError(
-            f"engine.async_scheduling: true is not possible with policy {name!r}, which reads the "
+            f"replica.async_scheduling: true is not possible with policy {name!r}, which reads the "
             "tokens of each iteration before it plans the next"
         )
 

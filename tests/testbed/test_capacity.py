@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sim
 from sim.api.bench import Bench, unsteady
 from sim.api.bisection import Found, highest_passing
-from sim.api.capacity import Trial
+from sim.api.capacity import Trial, limits_of, unused_objectives
 from sim.api.comparison import line_up
 from sim.api.inputs import build_inputs
 from sim.config import Config
@@ -120,6 +120,16 @@ def test_defaults_are_those_of_sarathi_serve_and_need_a_tbt_slo() -> None:
         sim.capacity(asked, ["continuous"])
     asked = config(**{"capacity.limits": {}, "slo.tbt_s": 0.1, "trace.synthetic.num_requests": 50})
     assert {"tbt_s.p99", "queue_s.p50"} <= set(sim.capacity(asked, ["continuous"]).columns)
+
+
+def test_every_objective_of_the_slo_is_a_limit_or_is_named_as_not_looked_at() -> None:
+    slo = {"slo.ttft_s": 1.0, "slo.tbt_s": 0.1, "slo.classes": {"chat": {"ttft_s": 0.5}}}
+    asked = config(**{"capacity.limits": {}, **slo})
+    limits = limits_of(asked)
+    assert limits == {"tbt_s.p99": 0.1, "ttft_s.p99": 1.0, "queue_s.p50": 2.0}
+    assert unused_objectives(asked, limits) == ["slo.classes"]
+    assert unused_objectives(asked, {"tbt_s.p99": 0.2}) == ["slo.ttft_s", "slo.classes"]
+    assert unused_objectives(asked, {"slo_attainment": 0.9}) == []
 
 
 @pytest.mark.parametrize(
