@@ -22,11 +22,14 @@ from tests.worlds import serve
 
 COUNTS = """(async () => {
   const found = {}, engine = self.app.trace.engine;
-  const one = async (name, query) => { found[name] = Number((await engine.query(query)).firstRow({value: 0}).value); };
-  await one('errors', "select count(*) as value from stats where severity in ('error', 'data_loss') and value > 0");
-  await one('slices', 'select count(*) as value from slice');
-  await one('flows', 'select count(*) as value from flow');
-  await one('stalls', "select count(*) as value from slice where name = 'stall' and depth = 1");
+  const count = async (name, table) => {
+    const rows = await engine.query(`select count(*) as value from ${table}`);
+    found[name] = Number(rows.firstRow({value: 0}).value);
+  };
+  await count('errors', "stats where severity in ('error', 'data_loss') and value > 0");
+  await count('slices', 'slice');
+  await count('flows', 'flow');
+  await count('stalls', "slice where name = 'stall' and depth = 1");
   return found;
 })()"""
 

@@ -136,6 +136,23 @@ def test_a_run_without_iterations_still_has_a_page(tiny: Path, capsys: pytest.Ca
     assert Parsed(text).data()["window"] is None
 
 
+def test_an_hour_of_traffic_stays_small(runs: list[RunView]) -> None:
+    rng = np.random.default_rng(0)
+    count, rows = 20_000, 150_000
+    requests = pd.DataFrame({
+        "request_id": [str(row) for row in range(count)], "arrival_s": np.sort(rng.uniform(0, 3600, count)),
+        "prompt_tokens": rng.integers(1, 9999, count), "output_tokens": rng.integers(1, 999, count),
+        "queue_s": rng.exponential(9, count), "ttft_s": 10 + rng.exponential(9, count),
+        "tpot_s": rng.exponential(0.1, count), "max_tbt_s": rng.exponential(1, count),
+        "e2e_s": 20 + rng.exponential(60, count), "num_preemptions": 0, "status": "finished", "reason": None,
+    })  # fmt: skip
+    requests["first_token_s"] = requests["arrival_s"] + requests["ttft_s"]
+    requests["finish_s"] = requests["arrival_s"] + requests["e2e_s"]
+    busy = iterations((3600 * rng.dirichlet(np.ones(rows))).tolist())
+    view = RunView("hour", runs[0].config, runs[0].summary, requests, busy, runs[0].tbt)
+    assert len(page([view]).encode()) < 5_000_000
+
+
 def iterations(durations: list[float]) -> pd.DataFrame:
     number = np.arange(len(durations))
     end = np.cumsum(durations)
