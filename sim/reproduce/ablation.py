@@ -37,7 +37,7 @@ METRICS = (("ttft_p50_s", "P50 TTFT"), ("tbt_p99_s", "P99 TBT"))
 RATE_SHARES = (0.4, 0.55, 0.7, 0.85, 1.0)
 """Arrival rates of the sensitivity runs, over the script's."""
 SENSITIVITY_SEEDS = 8
-QUICK = {"trace.synthetic.num_requests": 48, "compare.seeds": 2}
+QUICK = {"trace.synthetic.num_requests": 48, "compare.seeds": 3}
 QUICK_SHARES = (0.5, 1.0)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 STALL_S = 1.0
 """A time without any decode token that counts as a stall, in seconds."""
-QUICK = {"trace.synthetic.num_requests": 80, "compare.seeds": 2}
+QUICK = {"trace.synthetic.num_requests": 80, "compare.seeds": 3}
 RATIO_OF = "prefill_first over stall_free"
 
 PAPER = {

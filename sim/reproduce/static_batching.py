@@ -33,8 +33,8 @@ LATENCY_LIMIT = 2.0
 SAMPLES = 20_000
 IDLE = "static's idle slots"
 GAIN = "throughput, continuous over static"
-QUICK_SPREADS, QUICK_RATES = (0.0, 1.0), (0.05, 0.6, 2.5)
-QUICK = {"trace.synthetic.num_requests": 160, "compare.seeds": 2}
+QUICK_SPREADS, QUICK_RATES = (0.0, 0.5, 1.0), (0.05, 0.6, 2.5)
+QUICK = {"trace.synthetic.num_requests": 160, "compare.seeds": 3}
 
 
 def run(options: Options) -> Outcome:
