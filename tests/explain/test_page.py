@@ -104,6 +104,16 @@ def test_its_figures_are_those_of_the_summaries(runs: list[RunView]) -> None:
         assert set(run.summary["tbt_s"].values()) <= set(cells)
 
 
+def test_runs_of_different_traces_are_not_ranked(runs: list[RunView], tiny: Path) -> None:
+    assert 'class="best"' in page(runs)
+    Path("trace.csv").write_text("arrival_s,prompt_tokens,output_tokens\n0,200,5\n")
+    assert main(["run", "config.yaml"]) == 0
+    mixed = page([runs[0], sim.load_run(tiny / "out").view])
+    assert 'class="best"' not in mixed
+    assert "The runs served different traces" in mixed
+    assert "3 requests of trace.csv and 1 requests of trace.csv" in mixed
+
+
 def test_its_data_are_the_runs(runs: list[RunView]) -> None:
     data = Parsed(page(runs)).data()
     for run, drawn in zip(runs, data["runs"], strict=True):

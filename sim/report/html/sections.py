@@ -40,26 +40,34 @@ def intro(views: Sequence[RunView]) -> str:
     """Heading, and in a sentence what was run."""
     config = views[0].config
     name = ", ".join(dict.fromkeys(str(view.config.get("name", "run")) for view in views))
-    summary = views[0].summary
-    traces = list(dict.fromkeys(str(view.summary["provenance"]["trace_name"]) for view in views))
+    traces = dict.fromkeys(
+        f"{view.summary['num_requests']:,} requests of {view.summary['provenance']['trace_name']}"
+        for view in views
+    )
     replica = config.get("replica") or {}
     on = [str(replica[key]) for key in ("model", "gpu") if replica.get(key)]
     ranks = int(replica.get("tensor_parallel") or 1)
     served = f" by {' on '.join(on)}{f' (tensor parallel {ranks})' if ranks > 1 else ''}" if on else ""
     policies = "one policy" if len(views) == 1 else f"{len(views)} runs"
-    count = f"{summary['num_requests']:,} requests of {', '.join(traces)}"
-    return f"<h1>{escape(name)}</h1>\n<p>{escape(f'{count}, served{served}: {policies}.')}</p>"
+    served_what = f"{' and '.join(traces)}, served{served}: {policies}."
+    return f"<h1>{escape(name)}</h1>\n<p>{escape(served_what)}</p>"
+
+
+def are_paired(views: Sequence[RunView]) -> bool:
+    """Whether all runs served the same trace, so that their figures compare one to one."""
+    return len({view.summary["provenance"]["trace_sha256"] for view in views}) == 1
 
 
 def comparison(views: Sequence[RunView]) -> str:
-    """The figures of all runs, one column a run, the best of a line in bold."""
+    """The figures of all runs, one column a run, the best of a line in bold if the runs are paired."""
     body = []
+    paired = are_paired(views)
     for section in COMPARISON:
         for place, row in enumerate(section):
             values = [figure(view.summary, row.path) for view in views]
             if any(value is not None for value in values):
                 kind = ' class="first"' if place == 0 else ""
-                body.append(f"<tr{kind}>{_head(row.label.strip())}{''.join(_figures(row, values))}</tr>")
+                body.append(f"<tr{kind}>{_head(row.label.strip())}{''.join(_figures(row, values, paired))}</tr>")
     return _table(["", *(view.name for view in views)], body, names=True)
 
 
@@ -170,6 +178,10 @@ def notices(views: Sequence[RunView]) -> str:
     for view in views:
         for notice in view.summary["notices"]:
             said.setdefault(str(notice), []).append(view.name)
+    if not are_paired(views):
+        said["The runs served different traces: their figures do not compare one to one."] = [
+            view.name for view in views
+        ]
     if not said:
         return ""
     lines = [
@@ -179,9 +191,9 @@ def notices(views: Sequence[RunView]) -> str:
     return "<ul class='notices'>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
 
 
-def _figures(row: Row, values: Sequence[Any]) -> Iterable[str]:
+def _figures(row: Row, values: Sequence[Any], paired: bool) -> Iterable[str]:
     known = {value for value in values if value is not None}
-    best = {"low": min, "high": max}.get(row.better)
+    best = {"low": min, "high": max}.get(row.better) if paired else None
     winner = best(known) if best and len(known) > 1 else None
     return (_cell(value, row.unit, winner is not None and value == winner) for value in values)
 
