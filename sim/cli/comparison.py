@@ -14,7 +14,7 @@ import pandas as pd
 
 from sim.api.comparison import Contender, Outcome, run_all, tidy_row
 from sim.cli import INTERRUPTED
-from sim.cli.console import draw, note, progress_bars, require_served, say, show
+from sim.cli.console import draw, is_served, note, nothing_served, progress_bars, say, show
 from sim.core.errors import UserError
 from sim.report import folder
 from sim.report.comparison_tables import comparison_of, verdict_lines
@@ -40,6 +40,7 @@ def run_placed(
 ) -> int:
     """Simulate, write every run folder as it finishes, then the tables and the plots; the exit code.
 
+    Nothing is written before a request is served in one of them: ConfigError if none is in any.
     With several seeds every other policy is held against `baseline` (default: the first). Tables and
     plots are in the order of `placed`. Ctrl-C ends it early: what was finished is written and shown
     all the same.
@@ -49,13 +50,22 @@ def run_placed(
     # a run in the folder itself goes first, since it replaces the folder that holds the others
     order = sorted(range(len(placed)), key=lambda index: placed[index][1] != ".")
     finished: dict[int, Outcome] = {}
+    unwritten: list[int] = []
+    any_served = False
     with progress_bars() as start:
         runs = run_all([placed[index][0] for index in order], lambda contender: start(contender.label))
         for index, outcome in zip(order, runs, strict=True):
             finished[index] = outcome
-            outcome.result.save(directory / placed[index][1], plots=False)
+            unwritten.append(index)
+            any_served = any_served or is_served(outcome.result.view)
+            while any_served and unwritten:
+                ready = unwritten.pop(0)
+                finished[ready].result.save(directory / placed[ready][1], plots=False)
             if outcome.result.interrupted:
                 break
+    if not any_served:
+        first = finished[order[0]]
+        raise nothing_served(first.result.view, first.contender.config)
     outcomes = [finished[index] for index in sorted(finished)]
     frame = pd.DataFrame([tidy_row(outcome) for outcome in outcomes])
     places = pd.DataFrame({"folder": [placed[index][1] for index in sorted(finished)]})
@@ -65,7 +75,6 @@ def run_placed(
     if frame["seed"].nunique() > 1:
         _show_statistics(frame, baseline or outcomes[0].contender.label, directory)
     say(f"run folders: {directory}")
-    require_served(views)
     if plots:
         draw(views, directory / "plots")
         draw_comparison(frame, directory / "plots")

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.core.errors import UserError
+from sim.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from sim.config import Config
     from sim.report.view import RunView
 
 Progress = Callable[[int, int], None]
@@ -49,15 +50,17 @@ def progress_bars() -> Iterator[Callable[[str], Progress | None]]:
     columns = (
         rich.TextColumn("{task.description}"),
         rich.BarColumn(),
-        rich.TextColumn("{task.completed}/{task.total} requests"),
+        rich.TextColumn("{task.fields[state]}"),
         rich.TimeElapsedColumn(),
         rich.TimeRemainingColumn(),
     )
     with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
 
         def start(label: str) -> Progress:
-            task = bars.add_task(label, total=None)
-            return lambda done, total: bars.update(task, completed=done, total=total)
+            task = bars.add_task(label, total=None, state="starting")
+            return lambda done, total: bars.update(
+                task, completed=done, total=total, state=f"{done:,}/{total:,} requests"
+            )
 
         yield start
 
@@ -70,13 +73,18 @@ def draw(views: Sequence[RunView], directory: Path) -> None:
     say("plots: " + ", ".join(str(path) for path in paths))
 
 
-def require_served(views: Sequence[RunView]) -> None:
-    """Raise UserError if no request was served in any of `views`: the config cannot be meant."""
-    if any(view.summary["num_rejected"] < view.summary["num_requests"] for view in views):
-        return
-    view = views[0]
+def is_served(view: RunView) -> bool:
+    """Whether the replica took in any request at all."""
+    return bool(view.summary["num_rejected"] < view.summary["num_requests"])
+
+
+def nothing_served(view: RunView, config: Config) -> ConfigError:
+    """The error of a run that rejected every request, at the key that made it: it cannot be meant."""
     first = view.requests.iloc[0]
-    raise UserError(
+    limit = config.replica.max_model_len
+    too_long = limit is not None and first["prompt_tokens"] + first["output_tokens"] > limit
+    return config.source.error(
+        "replica.max_model_len" if too_long else "kv_cache.num_blocks",
         f"no request can be served: all {len(view.requests)} were rejected; "
-        f"request {first['request_id']}: {first['reason']}"
+        f"request {first['request_id']}: {first['reason']}",
     )

@@ -27,7 +27,16 @@ def add_config_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_out_argument(parser: argparse.ArgumentParser, default: str) -> None:
     """--out."""
-    parser.add_argument("--out", metavar="DIR", help=f"where results go (default: {default})")
+    parser.add_argument(
+        "--out", metavar="DIR", type=_folder, help=f"where results go (default: {default})"
+    )
+
+
+def _folder(text: str) -> str:
+    """A folder's name as it is; ConfigError for an empty one, as from a variable that is not set."""
+    if not text.strip():
+        raise ConfigError(f"--out {text!r}: must name a folder; leave --out away for the config's")
+    return text
 
 
 def config_of(arguments: argparse.Namespace) -> Config:

@@ -16,8 +16,8 @@ from sim.config.parameters import describe_type
 from sim.config.source import show
 from sim.core.registry import POLICIES
 
-WIDTH = 100
-"""Columns of a parameter's description."""
+WIDTH = 80
+"""Columns of a terminal that nobody has widened."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def describe(cls: Any) -> str:
     """Name, meaning, source and a line for every parameter."""
     lines = [cls.name, *_indented(inspect.getdoc(cls) or ""), ""]
     if cls.source:
-        lines.append(f"    source: {cls.source}")
+        lines.append(_filled(f"source: {cls.source}", 4, 8))
     lines.append("    parameters:")
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
@@ -44,7 +44,7 @@ def describe(cls: Any) -> str:
 
 
 def _indented(doc: str) -> list[str]:
-    return textwrap.indent(doc, "    ").splitlines()
+    return "\n\n".join(_filled(paragraph, 4, 4) for paragraph in doc.split("\n\n")).splitlines()
 
 
 def _parameter(field: dataclasses.Field[Any], hint: Any) -> str:
@@ -52,7 +52,11 @@ def _parameter(field: dataclasses.Field[Any], hint: Any) -> str:
     limits = _limits(field.metadata)
     meaning = field.metadata.get("doc", "")
     text = f"{field.name}: {meaning} ({describe_type(hint)}{limits}; {default})"
-    return textwrap.fill(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 10)
+    return _filled(text, 6, 10)
+
+
+def _filled(text: str, indent: int, hanging: int) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent=" " * indent, subsequent_indent=" " * hanging)
 
 
 def _limits(metadata: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from sim.api.comparison import Contender, line_up
 from sim.api.simulation import run
 from sim.cli import INTERRUPTED
 from sim.cli.comparison import Placed, folder_name, run_placed
-from sim.cli.console import draw, note, progress_bars, require_served, say, show
+from sim.cli.console import draw, is_served, note, nothing_served, progress_bars, say, show
 from sim.cli.options import add_config_arguments, add_out_argument, config_of, output_dir
 from sim.config import Config
 from sim.report import folder
@@ -37,10 +37,11 @@ def _run_one(config: Config, directory: Path) -> int:
     folder.check_target(directory)
     with progress_bars() as start:
         result = run(config, progress=start(str(config.policy.name)))
+    if not is_served(result.view):
+        raise nothing_served(result.view, config)
     result.save(directory, plots=False)
     show(run_table(result.view))
     say(f"run folder: {directory}")
-    require_served([result.view])
     if config.output.plots:
         draw([result.view], directory / "plots")
     if result.interrupted:

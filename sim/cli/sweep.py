@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 SHOWN_ROWS = 40
 SHOWN_NOTICES = 5
 HEADLINES = (
-    ("ttft_s.p50", "TTFT p50, s"),
-    ("ttft_s.p99", "TTFT p99, s"),
-    ("tbt_s.p99", "TBT p99, s"),
+    ("ttft_s.p50", "TTFT p50"),
+    ("ttft_s.p99", "TTFT p99"),
+    ("tbt_s.p99", "TBT p99"),
     ("throughput.requests_per_s", "requests/s"),
     ("slo_attainment", "SLO attainment"),
 )
@@ -111,13 +111,15 @@ def _table(result: SweepResult) -> Table:
     from pandas import isna
     from rich.table import Table
 
+    from sim.report.limits import metric_value
+
     axes = [*result.cells[0].point, "seed"]
     there = result.frame.dropna(axis="columns", how="all").columns
     columns = [(name, title) for name, title in HEADLINES if name in there]
     table = Table(*axes, *(title for _, title in columns))
     shown = result.frame.head(SHOWN_ROWS)
     for _, row in shown.iterrows():
-        cells = ["-" if isna(row[name]) else f"{row[name]:.4g}" for name, _ in columns]
+        cells = [metric_value(name, None if isna(row[name]) else float(row[name])) for name, _ in columns]
         table.add_row(*(str(row[axis]) for axis in axes), *cells)
     if len(result.frame) > SHOWN_ROWS:
         table.caption = f"the first {SHOWN_ROWS} of {len(result.frame)} rows"
@@ -136,7 +138,7 @@ def progress_bar() -> Iterator[Progress | None]:
     columns = (
         rich.TextColumn("sweep"),
         rich.BarColumn(),
-        rich.TextColumn("{task.completed}/{task.total} cells"),
+        rich.TextColumn("{task.fields[state]}"),
         rich.TimeElapsedColumn(),
         rich.TextColumn("ETA"),
         rich.TimeRemainingColumn(),
@@ -145,13 +147,12 @@ def progress_bar() -> Iterator[Progress | None]:
     with rich.Progress(
         *columns, console=Console(stderr=True), transient=True, speed_estimate_period=float("inf")
     ) as bars:
-        task = bars.add_task("sweep", total=None, start=False)
+        task = bars.add_task("sweep", total=None, start=False, state="starting")
 
         def update(done: int, total: int) -> None:
-            if bars.tasks[task].started:
-                bars.update(task, completed=done)
-            else:
+            if not bars.tasks[task].started:
                 # cells that were finished before say nothing of the speed
                 bars.reset(task, total=total, completed=done)
+            bars.update(task, completed=done, state=f"{done}/{total} cells")
 
         yield update

@@ -11,7 +11,7 @@ from rich.table import Table
 from sim.trace.catalogue import PublicTrace
 from sim.trace.goodness import Fitness
 
-LENGTH_COLUMNS = ("mean", "min", "p5", "p25", "p50", "p75", "p95", "p99", "max", "sum")
+LENGTH_STATISTICS = ("mean", "min", "p5", "p25", "p50", "p75", "p95", "p99", "max", "sum")
 
 
 def trace_tables(about: Mapping[str, Any]) -> Group:
@@ -67,9 +67,11 @@ def _summary(about: Mapping[str, Any]) -> Table:
 
 
 def _lengths(about: Mapping[str, Any]) -> Table:
-    table = _titled(None, "tokens", *LENGTH_COLUMNS)
-    for name in ("prompt_tokens", "output_tokens", "total_tokens"):
-        table.add_row(name.partition("_")[0], *(number(about[name][column]) for column in LENGTH_COLUMNS))
+    """A line a statistic: ten columns of numbers of eight digits do not fit 80."""
+    kinds = ("prompt", "output", "total")
+    table = _titled(None, "tokens", *kinds)
+    for statistic in LENGTH_STATISTICS:
+        table.add_row(statistic, *(number(about[f"{kind}_tokens"][statistic]) for kind in kinds))
     return table
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 from rich.table import Table
 
 from sim.report.limits import Limits, metric_name, metric_value
-from sim.report.statistics import interval
+from sim.report.statistics import FEWEST_SEEDS, interval
 from sim.report.tables import shown
 
 
@@ -48,7 +48,7 @@ def _rate(values: pd.Series[float]) -> str:
     if not len(known):
         return "-"
     found = interval(known.tolist())
-    if found.low is None or found.high is None:
+    if found.low is None or found.high is None or len(known) < FEWEST_SEEDS:
         return f"{found.mean:.3g}"
     return f"{found.mean:.3g} [{max(found.low, 0):.3g}, {found.high:.3g}]"
 

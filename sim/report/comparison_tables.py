@@ -15,7 +15,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from sim.report.statistics import Interval, interval
+from sim.report.statistics import FEWEST_SEEDS, Interval, interval
 from sim.report.tables import COMPARISON, Row, shown
 from sim.report.verdicts import verdicts
 
@@ -31,8 +31,9 @@ AGAINST_BOUND = (
 
 
 def comparison_of(frame: pd.DataFrame, notices: Sequence[str] = ()) -> Group:
-    """One column a policy and one of bounds; with several seeds each cell is a mean and its interval.
+    """One column a policy and one of bounds; each cell is the mean over the seeds.
 
+    From FEWEST_SEEDS on its interval stands below it, but for what the simulator itself took.
     The best mean of a line is bold. Lines that are empty everywhere are left out.
     """
     policies = [str(policy) for policy in frame["policy"].unique()]
@@ -49,6 +50,10 @@ def comparison_of(frame: pd.DataFrame, notices: Sequence[str] = ()) -> Group:
     if bounded:
         lines = [(row, _cells(over_bound(frame, row), policies, row)) for row in AGAINST_BOUND]
         _add_section(table, [(row, [*cells, Text()]) for row, cells in lines if cells])
+    seeds = frame["seed"].nunique()
+    if 1 < seeds < FEWEST_SEEDS:
+        few = f"means of {seeds} seeds, too few for their intervals to say much; {FEWEST_SEEDS} show them"
+        notices = [*notices, few]
     notes = [Text(f"note: {notice}", style="dim") for notice in notices]
     return Group(table, *notes)
 
@@ -84,24 +89,38 @@ def _cells(frame: pd.DataFrame, policies: Sequence[str], row: Row) -> list[Text]
     values = frame[column].astype(float)
     found = [_mean(values[frame["policy"] == policy].dropna()) for policy in policies]
     means = [mean.mean for mean in found if mean is not None]
-    if not means:
+    blocks = _blocks(frame, policies, row)
+    if not means and not any(blocks):
         return []
     best = {"low": min, "high": max}.get(row.better)
     winner = best(means) if best and len(set(means)) > 1 else None
-    return [_cell(mean, row, bold=mean is not None and mean.mean == winner) for mean in found]
+    spread = row.path[0] != "simulator" and frame["seed"].nunique() >= FEWEST_SEEDS
+    return [
+        Text(instead or "-")
+        if mean is None
+        else _cell(mean, row, bold=mean.mean == winner, spread=spread)
+        for mean, instead in zip(found, blocks, strict=True)
+    ]
+
+
+def _blocks(frame: pd.DataFrame, policies: Sequence[str], row: Row) -> list[str]:
+    """What stands in for the share of an unlimited cache; empty where nothing does."""
+    column = ".".join(row.blocks)
+    if column not in frame:
+        return [""] * len(policies)
+    means = [frame.loc[frame["policy"] == policy, column].mean() for policy in policies]
+    return ["" if mean != mean else f"{mean:,.0f} blocks" for mean in means]
 
 
 def _mean(values: pd.Series[float]) -> Interval | None:
     return interval(values.tolist()) if len(values) else None
 
 
-def _cell(found: Interval | None, row: Row, *, bold: bool) -> Text:
-    if found is None:
-        return Text("-")
+def _cell(found: Interval, row: Row, *, bold: bool, spread: bool) -> Text:
     # a mean of counts need not be whole
     whole = row.unit != "count" or found.mean == int(found.mean)
     text = Text(shown(found.mean, row.unit if whole else "rate"), style="bold" if bold else "")
-    if found.low is not None and found.high is not None and found.low < found.high:
+    if spread and found.low is not None and found.high is not None and found.low < found.high:
         unit = "rate" if row.unit == "count" else row.unit
         low, high = max(found.low, 0.0), min(found.high, 1.0) if unit == "share" else found.high
         text.append(f"\n[{shown(low, unit)}, {shown(high, unit)}]", style="dim not bold")

@@ -33,6 +33,9 @@ T_QUANTILES = (
 )  # fmt: skip
 """Student's t at 0.975 for 1, 2, ... 30 degrees of freedom."""
 
+FEWEST_SEEDS = 5
+"""Tables show no interval of fewer seeds: it is right, and too wide to say anything."""
+
 Values = NDArray[np.float64]
 
 

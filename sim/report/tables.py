@@ -33,6 +33,8 @@ class Row:
     unit: str
     better: str = ""
     """low or high if one of them is plainly better; the best run's figure is then bold."""
+    blocks: tuple[str, ...] = ()
+    """Where the number of blocks is that stands in for the share of an unlimited cache."""
 
 
 COMPARISON: tuple[tuple[Row, ...], ...] = (
@@ -59,7 +61,7 @@ COMPARISON: tuple[tuple[Row, ...], ...] = (
         Row("preemptions", ("num_preemptions",), "count"),
         Row("iterations", ("num_iterations",), "count"),
         Row("GPU busy", ("gpu_busy",), "share"),
-        Row("KV peak", ("kv_cache", "peak_share"), "share"),
+        Row("KV peak", ("kv_cache", "peak_share"), "share", blocks=("kv_peak",)),
         Row("idle slots", ("waste", "idle_slot_share"), "share"),
         Row("simulated in", ("simulator", "wall_s"), "time"),
     ),

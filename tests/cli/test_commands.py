@@ -123,6 +123,7 @@ def test_policies_lists_each_with_meaning_source_and_parameters(capsys: pytest.C
     for name in ("static", "continuous", "prefill_first", "stall_free"):
         assert f"{name}\n" in printed
     assert "token_budget: tokens an iteration" in printed and "source: Sarathi-Serve" in printed
+    assert max(map(len, printed.splitlines())) <= 80
     assert main(["policies", "static"]) == 0
     assert "stall_free" not in capsys.readouterr().out
 

@@ -336,19 +336,35 @@ def test_an_unknown_command_offers_the_nearest(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("setting", "reason"),
+    ("old", "new", "said"),
     [
-        ("replica.max_model_len=10", "prompt 200 + output 5 tokens exceed max_model_len 10"),
-        ("kv_cache.num_blocks=1", ""),
+        (
+            "max_model_len: 4096",
+            "max_model_len: 10",
+            "config.yaml:6: replica.max_model_len: no request can be served: all 3 were rejected; "
+            "request 0: prompt 200 + output 5 tokens exceed max_model_len 10",
+        ),
+        (
+            "num_blocks: 1000",
+            "num_blocks: 1",
+            "config.yaml:20: kv_cache.num_blocks: no request can be served: all 3 were rejected; "
+            "request 0: needs 13 KV blocks at its longest; the cache has 1",
+        ),
     ],
 )
-def test_a_run_in_which_nothing_can_be_served_says_why_and_keeps_its_report(
-    tiny: Path, capsys: pytest.CaptureFixture[str], setting: str, reason: str
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_a_run_in_which_nothing_can_be_served_says_why_and_writes_nothing(
+    tiny: Path, complain: Complain, command: str, old: str, new: str, said: str
 ) -> None:
-    assert main(["run", "config.yaml", "--set", setting]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: no request can be served: all 3 were rejected; request 0: " + reason)
-    assert (tiny / "out" / "summary.json").is_file()
+    edit(tiny, old, new)
+    assert complain(command=command) == said
+    assert {path.name for path in tiny.iterdir()} == {"config.yaml", "trace.csv"}
+
+
+def test_an_empty_out_is_refused(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "config.yaml", "--out", ""]) == 2
+    said = "error: --out '': must name a folder; leave --out away for the config's\n"
+    assert capsys.readouterr().err == said
 
 
 def test_one_request_that_is_too_long_does_not_fail_the_run(tiny: Path) -> None:

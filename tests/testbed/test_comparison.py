@@ -86,10 +86,28 @@ def test_the_long_form_has_policy_seed_metric_and_value(config: Config) -> None:
 
 
 def test_the_table_shows_means_intervals_bounds_and_distances(config: Config) -> None:
-    text = printed(comparison_of(sim.compare(config, POLICIES, seeds=3), ["said once"]))
+    text = printed(comparison_of(sim.compare(config, POLICIES, seeds=5), ["said once"]))
     assert "no policy beats" in text and "TTFT p99 / its bound" in text
     assert text.count("note: said once") == 1
     assert "[" in text.split("TTFT p50")[1].split("TTFT p99")[0]
+
+
+def test_the_simulators_own_time_needs_no_interval(config: Config) -> None:
+    text = printed(comparison_of(sim.compare(config, ["continuous"], seeds=5)))
+    assert "[" not in text.split("simulated in")[1].split("its bound")[0]
+
+
+def test_a_few_seeds_show_their_means_and_say_why_no_interval(config: Config) -> None:
+    text = printed(comparison_of(sim.compare(config, POLICIES, seeds=2)))
+    assert "[" not in text
+    assert "note: means of 2 seeds, too few for their intervals to say much; 5 show them" in text
+
+
+def test_where_the_cache_is_unlimited_the_peak_is_in_blocks(config: Config) -> None:
+    frame = sim.compare(config, ["continuous"])
+    frame.loc[0, ["kv_cache.peak_share", "kv_peak"]] = [None, 5636]
+    line = next(line for line in printed(comparison_of(frame)).splitlines() if "KV peak" in line)
+    assert "5,636 blocks" in line
 
 
 def test_one_seed_shows_no_interval(config: Config) -> None:

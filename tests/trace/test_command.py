@@ -108,3 +108,21 @@ def test_importing_the_package_brings_neither_pandas_nor_matplotlib() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+def test_info_fits_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.console import Console
+
+    from sim.cli.trace_tables import trace_tables
+    from sim.trace import load_trace
+    from sim.trace.describe import describe
+
+    path = tmp_path / "long.csv"
+    rows = "".join(f"{row},{10**8 + row},7\n" for row in range(9))
+    path.write_text("arrival_s,prompt_tokens,output_tokens\n" + rows)
+    console = Console(width=80)
+    console.print(trace_tables(describe(load_trace(path))))
+    out = capsys.readouterr().out
+    line = next(line for line in out.splitlines() if line.startswith("│ sum "))
+    assert line.split("│")[2].strip() == "900,000,036"
+    assert "…" not in out
