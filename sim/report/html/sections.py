@@ -67,7 +67,8 @@ def comparison(views: Sequence[RunView]) -> str:
             values = [figure(view.summary, row.path) for view in views]
             if any(value is not None for value in values):
                 kind = ' class="first"' if place == 0 else ""
-                body.append(f"<tr{kind}>{_head(row.label.strip())}{''.join(_figures(row, values, paired))}</tr>")
+                cells = "".join(_figures(row, values, paired))
+                body.append(f"<tr{kind}>{_head(row.label.strip())}{cells}</tr>")
     return _table(["", *(view.name for view in views)], body, names=True)
 
 
