@@ -2,8 +2,9 @@
 
     python benchmarks/sweep_overhead.py [--cells 1000] [--workers 2]
 
-Prints the time a cell of a bare loop over `sim.run`'s inner part, of the sweep in this process and
-on worker processes, with and without a folder, and of resuming when all is done. docs/sweeps.md
+Prints the wall time a cell, and the CPU time of this process (which other work on the machine
+lengthens less), of a bare loop over `sim.run`'s inner part, of the sweep in this process and on
+worker processes, with and without a folder, and of resuming when all is done. docs/sweeps.md
 quotes it.
 """
 
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser()
     parser.add_argument("--cells", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
@@ -33,11 +34,13 @@ def main() -> None:
     cells = arguments.cells
 
     def timed(what: str, work: Callable[[], Any]) -> None:
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), time.process_time()
         work()
-        print(f"{what:<44}{(time.perf_counter() - started) / cells * 1e3:8.2f} ms a cell")
+        wall, cpu = time.perf_counter() - started, time.process_time() - busy
+        print(f"{what:<44}{wall / cells * 1e3:8.2f}{cpu / cells * 1e3:8.2f}")
 
     inputs = build_inputs(config)
+    print(f"{'ms a cell':<44}{'wall':>8}{'CPU':>8}")
     timed("the simulations alone", lambda: [measure_with(config, inputs) for _ in range(cells)])
     timed("sweep in this process (--workers 1)", lambda: sim.sweep(config, grid, workers=1))
     # starts the worker processes, which later sweeps of this process find running

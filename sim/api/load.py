@@ -40,13 +40,15 @@ def as_config(config: ConfigLike) -> Config:
     )
 
 
-def overlaid(config: Config, overrides: Mapping[str, Any]) -> Config:
-    """`config` with more overrides laid over what it was read from, checked as load_config checks.
-
-    A config that was changed since it was read is taken as it is now.
-    """
+def current_source(config: Config) -> Source:
+    """What `config` was read from, or, if it was changed since, a source with its values as they are now."""
     as_read = _completed(config.source, None) if config.source.values else None
-    return _completed(config.source if as_read == config else Source(config.to_dict()), overrides)
+    return config.source if as_read == config else Source(config.to_dict())
+
+
+def overlaid(source: Source, overrides: Mapping[str, Any]) -> Config:
+    """The config of `source` with more overrides laid over it, checked as load_config checks."""
+    return _completed(source, overrides)
 
 
 def _completed(source: Source, overrides: Mapping[str, Any] | None) -> Config:

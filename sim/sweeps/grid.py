@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.api.load import overlaid
-from sim.config import Config
+from sim.api.load import current_source, overlaid
+from sim.config import Config, Source
 from sim.config.source import parse_value, show
 from sim.core.errors import ConfigError
 
@@ -71,8 +71,9 @@ def expand(config: Config, grid: Grid, seeds: int) -> list[Cell]:
         _check_axis(key, values)
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     wanted = itertools.product(points, range(config.seed, config.seed + seeds))
+    source = current_source(config)
     return [
-        Cell(index, point, seed, _cell_config(config, point, seed))
+        Cell(index, point, seed, _cell_config(source, point, seed))
         for index, (point, seed) in enumerate(wanted)
     ]
 
@@ -90,8 +91,8 @@ def _check_axis(key: str, values: Sequence[Any]) -> None:
         seen.append(show(value))
 
 
-def _cell_config(config: Config, point: Mapping[str, Any], seed: int) -> Config:
+def _cell_config(source: Source, point: Mapping[str, Any], seed: int) -> Config:
     """The config of one cell, without what leaves the table as it is (per-iteration records, output)."""
-    laid = overlaid(config, {**point, "seed": seed}) if point or seed != config.seed else config
+    laid = overlaid(source, {**point, "seed": seed})
     engine = laid.engine.updated(record_iterations=False, token_times=False)
     return laid.updated(engine=engine, **{key: Config.model_fields[key].default for key in NO_ROW})

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sim
+from sim.api.load import ConfigLike, as_config
 from sim.config import Config
 from sim.sweeps.backends import check_backend, open_pool
 from sim.sweeps.checks import check_names
@@ -50,7 +51,7 @@ class SweepResult:
 
 
 def sweep(
-    config: Config,
+    config: ConfigLike,
     grid: Grid | None = None,
     seeds: int = 1,
     *,
@@ -62,12 +63,13 @@ def sweep(
     retry_failed: bool = False,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Run `config` with every combination of the grid's values and `seeds` seeds; a row a run.
+    """Run `config` (or the one in that file) with every combination of the grid's values and seeds.
 
-    `grid` is dotted keys to lists of values, {"policy.token_budget": [256, 512]}. Columns: the
-    grid's keys, seed, every number of the summary by its path (`ttft_s.p99`), error (why a cell
-    failed; the others go on). Rows are in the grid's order and the same on every `backend` (loky:
-    processes of this machine; dask; ray) and number of `workers`.
+    `grid` is dotted keys to lists of values, {"policy.token_budget": [256, 512]}; seeds go from
+    config.seed on. One row a run; columns: the grid's keys, seed, every number of the summary by
+    its path (`ttft_s.p99`), error (why a cell failed; the others go on). Rows are in the grid's
+    order and the same on every `backend` (loky: processes of this machine; dask; ray) and number
+    of `workers`.
 
     With a folder `out`, finished cells are kept there as they finish, a sweep killed at any moment
     goes on from them, and the table is written. Ctrl-C returns the rows finished by then, with
@@ -75,7 +77,7 @@ def sweep(
     is wrong, and for a folder that holds another sweep.
     """
     result = run_sweep(
-        config, grid or {}, seeds, backend=backend, workers=workers, address=address, out=out,
+        as_config(config), grid or {}, seeds, backend=backend, workers=workers, address=address, out=out,
         restart=restart, retry_failed=retry_failed, progress=progress,
     )
     result.frame.attrs["interrupted"] = result.interrupted
