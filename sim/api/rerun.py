@@ -45,7 +45,8 @@ def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[s
         if before.get(key) != after[key]:
             yield f"{what} is not the one that the run was made from (its SHA-256 differs)"
     if before.get("version") != after["version"]:
-        yield f"the run was made by version {before.get('version')} of the simulator, this is {after['version']}"
+        made_by = before.get("version")
+        yield f"the run was made by version {made_by} of the simulator, this is {after['version']}"
     if any(notice.startswith("interrupted") for notice in saved.get("notices", ())):
         yield "the run was interrupted; here it is simulated to its end"
         return
