@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +40,8 @@ def main(arguments: argparse.Namespace) -> int:
         raise UserError(f"unknown reproduction {arguments.name!r}: {suggestion(arguments.name, allowed)}")
     for name in REPRODUCTIONS if arguments.name == "all" else [arguments.name]:
         note(f"{name}: {REPRODUCTIONS[name]}")
-        outcome = reproduce(name, quick=arguments.quick, traces=arguments.traces)
+        with _status() as on_run:
+            outcome = reproduce(name, quick=arguments.quick, traces=arguments.traces, on_run=on_run)
         directory = Path(arguments.out) / name
         figures = save_outcome(outcome, directory)
         show(_table(outcome, arguments.quick))
@@ -45,6 +49,18 @@ def main(arguments: argparse.Namespace) -> int:
             say(f"note: {line}")
         say(f"folder: {directory}; figures: {', '.join(path.name for path in figures)}")
     return 0
+
+
+@contextmanager
+def _status() -> Iterator[Callable[[str], None] | None]:
+    """A line that says what is being simulated; None where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("") as status:
+        yield lambda text: status.update(text)
 
 
 def _table(outcome: Any, quick: bool) -> Any:

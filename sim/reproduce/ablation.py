@@ -16,7 +16,7 @@ from sim.api.result import Result
 from sim.config import Config
 from sim.report.statistics import interval, paired
 from sim.reproduce.catalogue import REPRODUCTIONS, Options
-from sim.reproduce.configs import paired_runs, reproduction_config
+from sim.reproduce.configs import OnRun, paired_runs, reproduction_config
 from sim.reproduce.outcome import Finding, Outcome, single
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def run(options: Options) -> Outcome:
     tables, rates, runs, notes = [], [], [], []
     for workload in WORKLOADS:
         config = reproduction_config(f"ablation_{workload}", QUICK if options.quick else None)
-        for seed, row, result in _rows(config, workload):
+        for seed, row, result in _rows(config, workload, options.on_run):
             tables.append(row)
             if seed == config.seed and workload == "arxiv":
                 runs.append(result)
-        rates += _at_lower_rates(config, workload, options.quick)
+        rates += _at_lower_rates(config, workload, options)
         notes.append(_lengths_note(config, workload))
     results, sensitivity = pd.DataFrame(tables), pd.DataFrame(rates)
     return Outcome(
@@ -79,8 +79,10 @@ def variant_of(label: str) -> tuple[str, str | None]:
     return (variant, budget) if budget.isdigit() else (label, None)
 
 
-def _rows(config: Config, workload: str) -> Iterator[tuple[int, dict[str, object], Result]]:
-    for contender, result in paired_runs(config):
+def _rows(
+    config: Config, workload: str, on_run: OnRun | None
+) -> Iterator[tuple[int, dict[str, object], Result]]:
+    for contender, result in paired_runs(config, on_run):
         variant, budget = variant_of(contender.label)
         row = {
             "workload": workload, "policy": contender.label, "variant": variant, "budget": budget,
@@ -92,15 +94,15 @@ def _rows(config: Config, workload: str) -> Iterator[tuple[int, dict[str, object
         yield contender.seed, row, result
 
 
-def _at_lower_rates(config: Config, workload: str, quick: bool) -> list[dict[str, object]]:
+def _at_lower_rates(config: Config, workload: str, options: Options) -> list[dict[str, object]]:
     """The same requests with their arrivals stretched; rate_scale keeps the draws common."""
     seeds = min(config.compare.seeds, SENSITIVITY_SEEDS)
     rows = []
-    for share in QUICK_SHARES if quick else RATE_SHARES:
+    for share in QUICK_SHARES if options.quick else RATE_SHARES:
         trace = config.trace.updated(rate_scale=share)
         slower = config.updated(trace=trace, compare=config.compare.updated(seeds=seeds))
         rate = share * config.trace.synthetic["arrivals"]["rate_per_s"] if config.trace.synthetic else share
-        rows += [{"rate_per_s": rate, **row} for _, row, _ in _rows(slower, workload)]
+        rows += [{"rate_per_s": rate, **row} for _, row, _ in _rows(slower, workload, options.on_run)]
     return rows
 
 

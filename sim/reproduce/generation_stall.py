@@ -38,7 +38,7 @@ def run(options: Options) -> Outcome:
     from sim.reproduce.figures.tokens_over_time import tokens_over_time
 
     config = reproduction_config("generation_stall", QUICK if options.quick else None)
-    runs = list(paired_runs(config))
+    runs = list(paired_runs(config, options.on_run))
     rows = pd.DataFrame([
         {"policy": contender.label, "seed": contender.seed, **measured(result)} for contender, result in runs
     ])  # fmt: skip

@@ -66,7 +66,7 @@ def run(options: Options) -> Outcome:
             notes.append(f"the {hour} hour is left out: {missing} was not found (--traces)")
             continue
         notes.append(f"{hour}: {Path(overrides['trace.path']).name if overrides else 'the shipped sample'}")
-        rows += list(_hour(hour, overrides, options.quick))
+        rows += list(_hour(hour, overrides, options))
     hours = pd.DataFrame(rows)
     return Outcome(
         name="phases",
@@ -114,12 +114,13 @@ def _trace_of(hour: str, options: Options) -> dict[str, Any] | None:
     return {} if hour == "conv" else None
 
 
-def _hour(hour: str, overrides: dict[str, Any], quick: bool) -> Iterator[dict[str, Any]]:
-    smaller = {"trace.limit": QUICK_REQUESTS} if quick else {}
+def _hour(hour: str, overrides: dict[str, Any], options: Options) -> Iterator[dict[str, Any]]:
+    smaller = {"trace.limit": QUICK_REQUESTS} if options.quick else {}
     unrecorded = {"engine.record_iterations": False}
     config = reproduction_config(f"phases_{hour}", {**unrecorded, **overrides, **smaller})
-    for scale in QUICK_SCALES if quick else SCALES:
-        for contender, result in paired_runs(config.updated(trace=config.trace.updated(rate_scale=scale))):
+    for scale in QUICK_SCALES if options.quick else SCALES:
+        at_scale = config.updated(trace=config.trace.updated(rate_scale=scale))
+        for contender, result in paired_runs(at_scale, options.on_run):
             summary, requests = result.summary, result.requests
             arrivals = requests["arrival_s"]
             # a request without a second token has no mean gap, and keeps it

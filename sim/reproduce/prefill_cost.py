@@ -54,7 +54,7 @@ def run(options: Options) -> Outcome:
     models = {
         name: load_cost_model({"file": file}, "reproduce prefill_cost") for name, file in MODELS.items()
     }
-    overhead = pd.DataFrame(_overheads(PROMPTS[:2] if options.quick else PROMPTS))
+    overhead = pd.DataFrame(_overheads(options))
     rates = pd.DataFrame(_rates(models))
     beside = pd.DataFrame(_beside_decodes(models))
     return Outcome(
@@ -70,13 +70,13 @@ def run(options: Options) -> Outcome:
     )
 
 
-def _overheads(prompts: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+def _overheads(options: Options) -> Iterator[dict[str, Any]]:
     """Prefill time of a prompt by chunk, over the whole prompt's."""
-    for prompt in prompts:
+    for prompt in PROMPTS[:2] if options.quick else PROMPTS:
         config = reproduction_config("prefill_cost", {"trace.synthetic.prompt_tokens.value": prompt})
         took = {
             contender.label: result.summary["makespan_s"] / result.summary["num_finished"]
-            for contender, result in paired_runs(config)
+            for contender, result in paired_runs(config, options.on_run)
         }
         for chunk in CHUNKS:
             yield {

@@ -16,7 +16,7 @@ from sim.api.result import Result
 from sim.core.rng import stream
 from sim.report.statistics import interval, paired
 from sim.reproduce.catalogue import REPRODUCTIONS, Options
-from sim.reproduce.configs import paired_runs, reproduction_config
+from sim.reproduce.configs import OnRun, paired_runs, reproduction_config
 from sim.reproduce.outcome import Finding, Outcome, single
 
 if TYPE_CHECKING:
@@ -44,13 +44,17 @@ def run(options: Options) -> Outcome:
     from sim.reproduce.figures.static_panels import static_panels
 
     smaller = QUICK if options.quick else {}
-    spreads = pd.DataFrame([
-        row for spread in (QUICK_SPREADS if options.quick else SPREADS) for row in _at_spread(spread, smaller)
-    ])  # fmt: skip
+    spreads = pd.DataFrame(
+        row
+        for spread in (QUICK_SPREADS if options.quick else SPREADS)
+        for row in _at_spread(spread, smaller, options.on_run)
+    )
     config = reproduction_config("orca_rates", smaller)
-    rates = pd.DataFrame([
-        row for rate in (QUICK_RATES if options.quick else RATES_PER_S) for row in _at_rate(config, rate)
-    ])  # fmt: skip
+    rates = pd.DataFrame(
+        row
+        for rate in (QUICK_RATES if options.quick else RATES_PER_S)
+        for row in _at_rate(config, rate, options.on_run)
+    )
     expected = pd.DataFrame([{"spread": s, **expected_waste(s, 32)} for s in sorted(set(spreads["spread"]))])
     return Outcome(
         name="static_batching",
@@ -82,14 +86,14 @@ def expected_waste(spread: float, slots: int) -> dict[str, float]:
     return {"idle_share": 1 - 1 / longest, "ratio": longest}
 
 
-def _at_spread(spread: float, smaller: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _at_spread(spread: float, smaller: dict[str, Any], on_run: OnRun | None) -> Iterator[dict[str, Any]]:
     sigma = sigma_of(spread)
     output = {
         "trace.synthetic.output_tokens.sigma": sigma,
         "trace.synthetic.output_tokens.median": MEAN_OUTPUT * math.exp(-(sigma**2) / 2),
     }
     config = reproduction_config("static_batching", {**output, **smaller})
-    for contender, result in paired_runs(config):
+    for contender, result in paired_runs(config, on_run):
         yield {
             "spread": spread, "policy": contender.label, "seed": contender.seed,
             "requests_per_s": result.summary["throughput"]["requests_per_s"],
@@ -111,10 +115,10 @@ def idle_share(result: Result, slots: int) -> float:
     return float(1 - used.sum() / (slots * rows["repeats"].sum()))
 
 
-def _at_rate(config: Config, rate_per_s: float) -> Iterator[dict[str, Any]]:
+def _at_rate(config: Config, rate_per_s: float, on_run: OnRun | None) -> Iterator[dict[str, Any]]:
     """The same requests at another rate: arrivals stretched, so that the draws stay common."""
     at_rate = config.updated(trace=config.trace.updated(rate_scale=rate_per_s))
-    for contender, result in paired_runs(at_rate):
+    for contender, result in paired_runs(at_rate, on_run):
         yield {
             "rate_per_s": rate_per_s, "policy": contender.label, "seed": contender.seed,
             "latency_per_token_s": result.summary["normalized_latency_s"]["p50"],
