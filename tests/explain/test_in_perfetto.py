@@ -17,10 +17,10 @@ import pytest
 
 from sim.report.perfetto import trace_events, write_trace
 from tests.explain.browser import chromium
-
-pytestmark = pytest.mark.extras
 from tests.explain.test_timeline import MICRO
 from tests.worlds import serve
+
+pytestmark = pytest.mark.extras
 
 COUNTS = """(async () => {
   const found = {}, engine = self.app.trace.engine;
