@@ -19,6 +19,7 @@ POLICY_STYLES = {
     "stall_free 1024": Style(GREEN, (0, (10, 2))),
     "stall_free 2048": Style(BLUE, "-"),
 }
+POLICY_MARKERS = dict(zip(POLICY_STYLES, "osX^Dv", strict=True))
 
 
 def phase_panels(
@@ -44,7 +45,7 @@ def phase_panels(
             axes.set_title(f"{name} hour: within SLO (%), {meaning}")
         for axes in row[len(names) :]:
             axes.set_visible(False)
-    panels[1, len(names) - 1].legend(frameon=False, fontsize=8, loc="upper right")
+    panels[1, len(names) - 1].legend(fontsize=8, loc="upper right", framealpha=1, edgecolor="none")
     for axes in figure.axes:
         tidy(axes)
     return figure
@@ -80,7 +81,7 @@ def _plain(axes: Axes, y_ticks: Sequence[int]) -> None:
 def _attainment(axes: Axes, hours: pd.DataFrame, objective: str, attainment: float) -> None:
     for policy, group in hours.groupby("policy", sort=False):
         style = POLICY_STYLES[str(policy)]
-        look = {"color": style.color, "ls": style.dashes, "marker": "o", "ms": 3.5}
+        look = {"color": style.color, "ls": style.dashes, "marker": POLICY_MARKERS[str(policy)], "ms": 4.5}
         width = 2.0 if str(policy) == "stall_free 2048" else 1.4
         axes.plot(group["requests_per_s"], 100 * group[objective], lw=width, label=str(policy), **look)
     axes.axhline(100 * attainment, color="0.4", lw=0.8)
