@@ -35,6 +35,8 @@ too rough between the batches looked at for a bound to be trusted."""
 FINE_RATIO = 1.02
 """Between chunk sizes looked at, above 50 tokens: pairs grow as their square, so that between two sizes
 prices may be too high by a part in (FINE_RATIO - 1)**2 / 4."""
+TILES = (8, 16, 32, 64, 128, 256)
+"""Sizes in tokens at which kernels work without waste."""
 SAFETY = 1e-4
 """Taken off every price for that, for times rounded to ns, and for prices found in floating point."""
 
@@ -90,7 +92,7 @@ class PriceBook:
 
     def __init__(self, cost: CostModel, extent: Extent, points: Sequence[int] = ()) -> None:
         random = list(_random_batches(extent, 2 * RANDOM_BATCHES))
-        known = [*_grid(extent, points), *_edges(extent), *random[::2]]
+        known = [*_grid(extent, points), *_edges(extent), *_round_totals(extent), *random[::2]]
         self._works, self._times = _measured(cost, known)
         self._check_works, self._check_times = _measured(cost, random[1::2])
         self._check_batches = random[1::2]
@@ -166,6 +168,23 @@ def _edges(extent: Extent) -> Iterator[Batch]:
                 yield _decodes(most - 1, extent.longest_context, (chunk,))
 
 
+def _round_totals(extent: Extent) -> Iterator[Batch]:
+    """Batches whose new tokens, all together, fill GPU tiles or captured graphs: measured times dip there."""
+    most, longest = extent.sequences, extent.longest_prefill
+    totals = {step * number for step in TILES for number in range(1, 9)}
+    totals |= set(range(TILES[-1], longest + most, TILES[-1]))
+    for total in sorted(totals):
+        if total <= most:
+            yield _decodes(total, extent.shortest_context)
+            yield _decodes(total, extent.longest_context)
+        for chunks in sorted({1, min(4, most), most}):
+            for decodes in sorted({0, min(most - chunks, total // 4), most - chunks}):
+                tokens, rest = divmod(total - decodes, chunks)
+                if 1 <= tokens <= longest - rest:
+                    parts = (Chunk(tokens + rest, 0),) + (Chunk(tokens, 0),) * (chunks - 1)
+                    yield _decodes(decodes, extent.shortest_context, parts)
+
+
 def _random_batches(extent: Extent, count: int) -> Iterator[Batch]:
     """Batches of unequal decodes and chunks, of every size; a third of them decode only."""
     rng = stream(0, "report.prices")
@@ -180,8 +199,19 @@ def _random_batches(extent: Extent, count: int) -> Iterator[Batch]:
             end = _between(1, extent.longest_prefill, drawn[place])
             cached = int(drawn[place + 1] * end) if drawn[place + 2] < 0.5 else 0
             parts.append(Chunk(end - cached, cached))
+        if parts and number // 2 % 2:
+            parts[0] = _filling(parts, decodes)
         longest, shortest = max(contexts, default=0), min(contexts, default=0)
         yield Batch(decodes, sum(contexts), longest, shortest, tuple(parts))
+
+
+def _filling(parts: Sequence[Chunk], decodes: int) -> Chunk:
+    """The first of `parts`, cut so that all new tokens fill tiles; as it is where they cannot."""
+    first, total = parts[0], sum(part.tokens for part in parts) + decodes
+    for tile in reversed(TILES):
+        if total % tile < first.tokens and total >= tile:
+            return Chunk(first.tokens - total % tile, first.cached)
+    return first
 
 
 def _between(low: int, high: int, share: float) -> int:

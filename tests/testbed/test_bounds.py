@@ -8,8 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.core.batch import Batch, Chunk
+from sim.core.errors import StalledError
+from sim.core.protocols import Step
 from sim.core.record import FINISHED, RunRecord
 from sim.core.registry import POLICIES
+from sim.cost import load_cost_model
 from sim.report import metrics
 from sim.report.bounds import Bounds, Limits, NoBounds, bounds_of
 from sim.report.percentiles import describe_weighted
@@ -96,6 +99,66 @@ def test_nor_where_turns_follow_one_another(world: World, data: st.DataObject) -
     bounds = bounds_in(world, record)
     if bounds is not None:
         assert_not_beaten(record, bounds)
+
+
+@dataclasses.dataclass
+class Chaos:
+    """Preempts, splits prompts and picks requests at random."""
+
+    max_batch_size: int
+    token_budget: int
+
+    def plan(self, step: Step) -> None:
+        running = list(step.running)
+        if len(running) > 1 and step.rng.random() < 0.08:
+            step.preempt(running[int(step.rng.integers(len(running)))])
+        requests = [*step.running, *([] if step.preempted else step.waiting)]
+        for place in step.rng.permutation(len(requests)):
+            request = requests[place]
+            most = min(request.remaining_prefill_tokens, step.budget_left)
+            if not request.remaining_prefill_tokens:
+                step.schedule(request)
+            elif most:
+                part = int(step.rng.integers(1, most + 1))
+                step.schedule(request, most if step.rng.random() < 0.6 else part)
+
+
+@LAW
+@given(worlds(BUILT_IN), st.integers(4, 12))
+def test_nor_does_one_that_does_as_it_likes(world: World, token_budget: int) -> None:
+    policy = Chaos(world.params["max_batch_size"], token_budget)
+    try:
+        record = dataclasses.replace(world, policy=policy, params={}).serve()  # type: ignore[arg-type]
+    except StalledError:
+        return
+    bounds = bounds_in(world, record)
+    if bounds is not None:
+        assert_not_beaten(record, bounds)
+
+
+SHIPPED = (
+    {"file": "configs/cost/rtxpro6000-llama-3.1-8b-tp1.yaml"},
+    {"file": "configs/cost/a100-80gb-yi-34b-tp2.yaml"},
+    # measured times that fall by a quarter from one token count to the next
+    {"file": "configs/cost/h200-141gb-llama-3.3-70b-fp8-tp2.yaml"},
+    {"kind": "roofline", "model": "llama-3.1-8b", "gpu": "a100-80gb"},
+)
+
+
+@pytest.mark.parametrize("spec", SHIPPED, ids=lambda spec: str(spec.get("file", "roofline"))[13:30])
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 1000), policy=st.sampled_from(BUILT_IN))
+def test_nor_on_the_iteration_times_of_a_gpu(spec: dict[str, str], seed: int, policy: str) -> None:
+    rng, count = np.random.default_rng(seed), 60
+    arrivals = np.cumsum(rng.exponential(1e9 / 10 ** rng.uniform(-1, 1.5), count)).astype(int)
+    prompts = np.clip(rng.lognormal(6.5, 1.2, count), 1, 12_000).astype(int)
+    outputs = np.clip(rng.lognormal(4, 1, count), 1, 800).astype(int)
+    trace = make_trace(list(zip(arrivals - arrivals[0], prompts, outputs, strict=True)))
+    batch, blocks = int(rng.choice([4, 32, 128])), int(rng.choice([900, 3000, 20_000]))
+    cost = load_cost_model(spec)
+    record = serve(trace, policy, cost, {"max_batch_size": batch}, num_blocks=blocks)
+    limits = Limits(max_batch_size=batch, num_blocks=blocks)
+    assert_not_beaten(record, bounds_of(trace, cost, limits))
 
 
 def bounds_for(rows: list[tuple[int, int, int]], cost: LinearCost, **limits: int) -> Bounds:
