@@ -38,6 +38,19 @@ def test_every_command_it_names_is_there() -> None:
     assert set(named) <= set(available())
 
 
+def test_every_command_is_in_its_table() -> None:
+    listed = re.findall(r"^\| `python -m sim ([a-z]+)", README.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(available())
+
+
+def test_every_page_and_every_part_is_named() -> None:
+    text = README.read_text(encoding="utf-8")
+    for page in (README.parent / "docs").glob("*.md"):
+        assert f"](docs/{page.name})" in text, f"link docs/{page.name} from the README"
+    for package in (README.parent / "sim").glob("*/__init__.py"):
+        assert f"    sim/{package.parent.name} " in text
+
+
 def test_every_file_it_links_to_is_there() -> None:
     for target in re.findall(r"\]\(([^)]+)\)", README.read_text(encoding="utf-8")):
         assert (README.parent / target).exists(), target

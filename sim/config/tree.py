@@ -211,6 +211,7 @@ class EngineConfig(Section):
     mode: Literal["fast", "reference"] = "fast"
     record_iterations: bool = True
     token_times: bool = False
+    """Keep every token's time: Result.token_times in Python."""
     policy_timeout_s: PositiveFloat | None = 20.0
     """Real seconds after which one call of the policy counts as a loop; null never."""
 

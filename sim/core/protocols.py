@@ -164,7 +164,25 @@ class Step(Protocol):
 
 
 class Policy(Protocol):
-    """A scheduler. Its fields are its parameters; see `sim.core.registry.policy`."""
+    """A scheduler. Its fields are its parameters; see `sim.core.registry.policy`.
+
+    Of requests it reads the public attributes and may write `tag`; nothing guards the others.
+    Optional attributes, by which a class departs from what the engine does otherwise:
+
+        memory: str             "reserve" or "paged", whatever kv_cache.memory says
+        blocks_by_chunk: bool   with paged, take blocks chunk by chunk, not for the whole prefill
+        holds_finished: bool    a finished request keeps slot and KV until all that run have finished
+        unlimited_kv: bool      the cache has no end; its peak is reported (the teaching interface)
+        steady: bool            while the same requests run, none arrives and KV does not get freer, a
+                                decode-only plan repeats itself
+
+    Optional methods, called by the engine:
+
+        prepare(longest_prompt: int) -> str | None    before the run; a text is a notice of the run
+        on_arrival(request: RequestState) -> None     a request has begun to wait
+        on_tokens(step: Step) -> None                 an iteration's tokens are there, before finished
+                                                      requests leave; not with async scheduling
+    """
 
     def plan(self, step: Step) -> None:
         """Decide one iteration through the verbs of `step`. Keep no reference to it afterwards."""
