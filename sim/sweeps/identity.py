@@ -107,8 +107,8 @@ class Digests:
         return self._with_files([values, config.seed if drawn else None])
 
     def cost(self, config: Config) -> str:
-        """Of what makes the cost model of a located config."""
-        return self._with_files(config.cost_model)
+        """Of what makes the cost model of a located config: its section, on its replica."""
+        return self._with_files([config.cost_model, config.replica.model_dump(mode="json")])
 
     def cell(self, config: Config) -> str:
         """Of all that the result of a located config depends on, but for where its files lie."""
