@@ -62,14 +62,11 @@ class RequestState:
 
     def __init__(self, request: Request, oracle: bool = False) -> None:
         self.request = request
-        self.row = request.row
-        self.id = request.id
-        self.arrival_ns = request.arrival_ns
-        self.prompt_tokens = request.prompt_tokens
-        self.priority = request.priority
-        self.client = request.client
-        self.slo_class = request.slo_class
-        self.prefill_tokens = request.prompt_tokens
+        (
+            self.row, self.id, self.arrival_ns, self.prompt_tokens, self._output_tokens,
+            self.priority, self.client, self.slo_class, _,
+        ) = request  # fmt: skip
+        self.prefill_tokens = self.prompt_tokens
         self.prefilled_tokens = 0
         self.blocks = 0
         """KV blocks held, except those that decodes of a pool have grown (see DecodePool)."""
@@ -82,7 +79,6 @@ class RequestState:
         """Preempted with its KV kept in host memory."""
         self.tag: object = None
         """Free for the policy's own use; the engine never reads it."""
-        self._output_tokens = request.output_tokens
         self._oracle = oracle
         self._generated = 0
         self._pool: DecodePool | None = None

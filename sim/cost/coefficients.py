@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sim.core.batch import Batch
 from sim.cost.fields import check_keys, mapping, number
-from sim.cost.validity import ValidRange
+from sim.cost.validity import EVERYTHING, ValidRange
 
 _NS_PER_US = np.array(1000.0)
 
@@ -56,6 +56,8 @@ class CoefficientModel:
         self.mixed = mixed
         self.grows_with_context = decode.per_context_token_us >= 0
         self.valid = valid
+        self.outside = (valid or EVERYTHING).outside
+        """How many of the next iterations of a batch lie outside the range it was fitted on."""
         self._decode = (decode.base_us, decode.per_sequence_us, decode.per_context_token_us)
         self._mixed = (
             mixed.base_us,
@@ -101,10 +103,6 @@ class CoefficientModel:
         if not (self.grows_with_context and times.item(0) >= 1.0):
             np.maximum(times, 1.0, times)
         return times.astype(np.int64)
-
-    def outside(self, batch: Batch, iterations: int = 1) -> int:
-        """How many of the next `iterations` of `batch` lie outside the range it was fitted on."""
-        return 0 if self.valid is None else self.valid.outside(batch, iterations)
 
 
 def coefficients_from_spec(spec: Mapping[str, Any], where: str) -> CoefficientModel:

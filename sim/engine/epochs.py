@@ -48,9 +48,8 @@ class EpochDecodes(dict[RequestState, None]):
         self._last_end_ns = 0
         self._context_offset = 0
         """Sum over members of (context of the next decode - epoch)."""
-        self._boundary = [0] * (2 * block_size)
-        """Members by the epoch, mod block_size, whose decode starts a new block; the same again, so that
-        any block_size epochs in a row are one slice."""
+        self._boundary = [0] * block_size
+        """Members by the epoch, mod block_size, whose decode starts a new block."""
         self._due: dict[int, dict[RequestState, None]] = {}
         """Members by the epoch at which they finish; _due_epochs is a heap of its keys."""
         self._due_epochs: list[int] = []
@@ -110,7 +109,10 @@ class EpochDecodes(dict[RequestState, None]):
         if iterations == 1:
             return self._boundary[start]
         cycles, rest = divmod(iterations, size)
-        return cycles * len(self) + sum(self._boundary[start : start + rest])
+        need = cycles * len(self) + sum(self._boundary[start : start + rest])
+        if start + rest > size:
+            need += sum(self._boundary[: start + rest - size])
+        return need
 
     def iterations_to_completion(self) -> int:
         return self._next_due - self._epoch
@@ -162,7 +164,7 @@ class EpochDecodes(dict[RequestState, None]):
 
     def _advance_later(self, jump: Jump) -> None:
         """The iterations after the first: by then nobody is fresh, and gaps are durations."""
-        self._epoch += len(jump.later_ns)
+        self._epoch += jump.iterations - 1
         self._gaps.add_run(jump.later_ns, len(self))
         self._peaks.push(self._epoch, jump.longest_ns)
 
@@ -185,7 +187,8 @@ class EpochDecodes(dict[RequestState, None]):
         behind = state._generated - state._join_epoch
         offset = state.prompt_tokens + behind
         self._context_offset += offset
-        self._count_boundary(offset, 1)
+        # The entries before the decode of epoch e are offset - 1 + e.
+        self._boundary[(1 - offset) % self._block_size] += 1
         due = state._output_tokens - behind
         group = self._due.get(due)
         if group is None:
@@ -205,18 +208,12 @@ class EpochDecodes(dict[RequestState, None]):
         behind = state._generated - state._join_epoch
         offset = state.prompt_tokens + behind
         self._context_offset -= offset
-        self._count_boundary(offset, -1)
+        self._boundary[(1 - offset) % self._block_size] -= 1
         due = state._output_tokens - behind
         group = self._due[due]
         del group[state]
         if not group and due == self._next_due:
             self._next_due = self._first_due()
-
-    def _count_boundary(self, offset: int, change: int) -> None:
-        """A member's entries before the decode of epoch e are offset - 1 + e."""
-        place = (1 - offset) % self._block_size
-        self._boundary[place] += change
-        self._boundary[place + self._block_size] += change
 
     def _first_due(self) -> int:
         """The first epoch at which a member finishes; groups emptied before it are dropped."""

@@ -23,6 +23,7 @@ FEW = 4
 class Jump(NamedTuple):
     """Two or more iterations of one decode batch, back to back."""
 
+    iterations: int
     first_end_ns: int
     later_ns: NDArray[np.int64]
     """Durations of the iterations after the first."""
@@ -30,11 +31,6 @@ class Jump(NamedTuple):
     """The longest of those."""
     end_ns: int
     """End of the last."""
-
-    @property
-    def iterations(self) -> int:
-        """How many."""
-        return 1 + len(self.later_ns)
 
     @property
     def last_start_ns(self) -> int:
@@ -70,7 +66,7 @@ def jump_over(
     later = durations[1 : last + 1]
     grows = getattr(cost, "grows_with_context", False)
     longest = later.item(-1) if grows else int(np.maximum.reduce(later))
-    return Jump(first_end_ns, later, longest, start_ns + elapsed.item(last))
+    return Jump(last + 1, first_end_ns, later, longest, start_ns + elapsed.item(last))
 
 
 def _one_by_one(
@@ -83,7 +79,8 @@ def _one_by_one(
             break
         durations.append(cost.iteration_ns(batch.after(ahead)))
         end_ns += durations[-1]
-    return Jump(first_end_ns, np.array(durations, dtype=np.int64), max(durations), end_ns)
+    later = np.array(durations, dtype=np.int64)
+    return Jump(1 + len(durations), first_end_ns, later, max(durations), end_ns)
 
 
 def fitting_iterations(

@@ -21,8 +21,7 @@ class RecentPeaks:
         """The largest gap of the epochs after the last push and up to `epoch`."""
         gaps, epochs = self._gaps, self._epochs
         while gaps[-1] <= gap_ns:
-            gaps.pop()
-            epochs.pop()
+            del gaps[-1], epochs[-1]
         gaps.append(gap_ns)
         epochs.append(epoch)
 

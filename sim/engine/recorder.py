@@ -22,6 +22,8 @@ from sim.kv import BlockLedger
 BLOCK_BYTES = 1 << 21
 """Iteration rows are added up, and dropped if nobody wants them, in blocks of about this size."""
 
+_NEVER_NS = 1 << 62
+
 _packed = Struct(f"{len(ITERATION_COLUMNS)}q").pack
 
 
@@ -35,6 +37,8 @@ class Recorder:
         self._trace = trace
         self.num_requests = len(trace)
         self._window_ns = steady_window_ns
+        self._next_edge_ns = steady_window_ns[0]
+        """The next end of the steady window to be passed."""
         self._arrival, self._scheduled, self._first = column(UNSET_NS), column(UNSET_NS), column(UNSET_NS)
         self._finish, self._max_tbt = column(UNSET_NS), column(UNSET_NS)
         self._preemptions = column(0)
@@ -68,6 +72,8 @@ class Recorder:
     def finished(self, request: RequestState, end_ns: int) -> None:
         row = request.row
         self.progressed(request)
+        if len(self._rows) >= BLOCK_BYTES:
+            self._add_up()
         self._finish[row] = end_ns
         self._status[row] = FINISHED
         self.num_left += 1
@@ -98,18 +104,12 @@ class Recorder:
         waiting: int,
     ) -> None:
         """One iteration, or those of `jump`, which `end_ns` ends; chunks are its prefill tokens."""
-        repeats = 1
-        if jump is not None:
-            repeats = jump.iterations
-            if self._straddles_window(start_ns, end_ns):
-                inside = np.searchsorted(jump.ends_ns(), self._window_ns)
-                self._steady_output += num_decodes * int(inside[1] - inside[0])
+        if end_ns >= self._next_edge_ns:
+            self._pass_edge(start_ns, end_ns, jump, num_decodes)
         self._rows.extend(_packed(
             start_ns, end_ns - start_ns, num_decodes, len(chunks), sum(chunks.values()) if chunks else 0,
-            batch.decode_context_sum, used_blocks, waiting, repeats,
+            batch.decode_context_sum, used_blocks, waiting, 1 if jump is None else jump.iterations,
         ))  # fmt: skip
-        if len(self._rows) >= BLOCK_BYTES:
-            self._add_up()
 
     def prefill_token(self, end_ns: int) -> None:
         """The token at `end_ns` that ends a prefill."""
@@ -117,10 +117,12 @@ class Recorder:
         if self._window_ns[0] <= end_ns < self._window_ns[1]:
             self._steady_output += 1
 
-    def _straddles_window(self, start_ns: int, end_ns: int) -> bool:
-        """Whether the steady window opens or closes between the two."""
-        opens, closes = self._window_ns
-        return start_ns < opens <= end_ns or start_ns < closes <= end_ns
+    def _pass_edge(self, start_ns: int, end_ns: int, jump: Jump | None, num_decodes: int) -> None:
+        """The steady window has opened or closed by `end_ns`: of a jump, count what lies inside."""
+        if jump is not None and any(start_ns < edge <= end_ns for edge in self._window_ns):
+            inside = np.searchsorted(jump.ends_ns(), self._window_ns)
+            self._steady_output += num_decodes * int(inside[1] - inside[0])
+        self._next_edge_ns = min((edge for edge in self._window_ns if edge > end_ns), default=_NEVER_NS)
 
     def _add_up(self) -> None:
         """Take the packed rows into the totals."""
@@ -132,9 +134,9 @@ class Recorder:
         self._busy_ns += int(duration.sum())
         self._emitted += int(tokens.sum())
         opens, closes = self._window_ns
-        # An iteration counts where it ends; a jump that straddles the window was counted on its own.
-        inside = (start + duration >= opens) & (start + duration < closes)
-        inside &= (repeats == 1) | (start >= opens)
+        # An iteration counts where it ends; a jump past an edge of the window was counted on its own.
+        end = start + duration
+        inside = (end >= opens) & (end < closes) & ((repeats == 1) | (start >= opens))
         self._steady_output += int(tokens[inside].sum())
         if self._keep_rows and len(rows):
             self._blocks.append(rows)

@@ -1,7 +1,7 @@
 """Replica: the SimPy process of one engine. Its loop: admit, plan, ask how long, wait, commit.
 
-Owns time, tokens and completions. What to run is the policy's decision (through Step), how long it
-takes is the cost model's.
+Owns waiting, tokens and completions. What to run is the policy's decision (through Step), how long
+it takes is the cost model's (through Pace).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TypeVar
 
 import simpy
 
-from sim.core.batch import Batch
 from sim.core.errors import PolicyError, SimError, StalledError
-from sim.core.protocols import CostModel, Policy
+from sim.core.protocols import Policy
 from sim.core.request import RequestState
 from sim.engine.arrivals import Arrivals
 from sim.engine.clock import Clock
 from sim.engine.decodes import by_admission
-from sim.engine.jump import Jump, fitting_iterations, jump_over
+from sim.engine.jump import Jump
+from sim.engine.pace import Pace
 from sim.engine.recorder import Recorder
 from sim.engine.settings import EngineSettings
 from sim.engine.state import ReplicaState
@@ -33,14 +33,14 @@ MAX_WAKES = 100_000
 
 
 class Replica:
-    """One model replica serving what `arrivals` brings, by `policy`, at the speed of `cost`."""
+    """One model replica serving what `arrivals` brings, by `policy`, at its `pace`."""
 
     def __init__(
         self,
         env: Clock,
         arrivals: Arrivals,
         policy: Policy,
-        cost: CostModel,
+        pace: Pace,
         settings: EngineSettings,
         state: ReplicaState,
         step: Step,
@@ -50,13 +50,12 @@ class Replica:
         self._env = env
         self._arrivals = arrivals
         self._policy = policy
-        self._cost = cost
+        self._pace = pace
         self._settings = settings
         self._state = state
         self._step = step
         self._recorder = recorder
         self._tokens = tokens
-        self._jumps = settings.mode == "fast"
         self._plans_ahead = settings.async_scheduling
         self._holds_finished = bool(getattr(policy, "holds_finished", False))
         self._on_arrival = getattr(policy, "on_arrival", None)
@@ -65,18 +64,11 @@ class Replica:
         """Async scheduling: when the iteration that just ended began, None if the pipeline is dry."""
         self._is_behind = False
         """Whether the plan was made without something that is known by now."""
-        self._cold_start_ns: int = getattr(cost, "cold_start_ns", 0)
-        """Still to be added to the first iteration."""
-        self._outside = getattr(cost, "outside", None)
-        self.extrapolated_iterations = None if self._outside is None else 0
-        """Iterations outside the range the cost model was measured on, if it can tell."""
         self._fruitless_wakes = 0
         """How often in a row the policy wanted to be asked again later, and then still planned nothing."""
         self._repetitions = 0
         """How often the plan is still to be run before the next decision (Step.repeat)."""
         self.policy_calls = 0
-        self.swapped_blocks = 0
-        """KV blocks moved to or from host memory."""
         self.in_policy = False
         """Whether the policy's code is running now (read by the watchdog)."""
 
@@ -89,8 +81,8 @@ class Replica:
                     return
                 yield self._until_something_happens()
                 continue
-            end_ns, jump = self._ask_how_long()
-            yield simpy.Timeout(env, end_ns - env.now)
+            end_ns, jump = self._pace.ask(self._is_behind)
+            yield simpy.Timeout(env, end_ns - self._step.now_ns)
             self._commit(end_ns, jump)
 
     def unfinished(self) -> list[RequestState]:
@@ -137,9 +129,10 @@ class Replica:
 
     def _admit_arrivals(self, until_ns: int | None = None) -> None:
         # A rejection may release the next request at once, hence the loop.
-        while arrived := self._arrivals.take(until_ns):
+        arrivals, oracle = self._arrivals, self._settings.oracle
+        while arrivals.inbox and (arrived := arrivals.take(until_ns)):
             for request in arrived:
-                self._admit_arrival(RequestState(request, self._settings.oracle))
+                self._admit_arrival(RequestState(request, oracle))
 
     def _admit_arrival(self, request: RequestState) -> None:
         self._recorder.arrived(request)
@@ -236,111 +229,33 @@ class Replica:
             return bell
         return bell | self._env.timeout(wake_ns - self._env.now)
 
-    def _ask_how_long(self) -> tuple[int, Jump | None]:
-        """When the planned iteration ends; or, if its repeats are certain, when the last of them does."""
-        step, state, recorder = self._step, self._state, self._recorder
-        now, used_blocks = step.now_ns, state.kv.used_blocks
-        num_decodes = len(state.decodes) if step.all_decodes else len(step.some_decodes)
-        batch = step.batch()
-        end_ns, jump = now + self._cost.iteration_ns(batch), None
-        if self._cold_start_ns or state.moving_blocks:
-            end_ns += self._extra_ns()
-        elif step.all_decodes and not step.chunks and self._repeats_itself():
-            jump = self._jump(batch, end_ns)
-            if jump is not None:
-                end_ns = jump.end_ns
-        recorder.iterations(
-            now, end_ns, jump, num_decodes, step.chunks, batch, used_blocks, len(state.waiting)
-        )
-        repeats = 1 if jump is None else jump.iterations
-        if self._outside is not None:
-            self.extrapolated_iterations += self._outside(batch, repeats)
-        if step.is_unusual:
-            self._record_waste(num_decodes, repeats)
-        if self._plans_ahead:
-            self._known_ns = now if jump is None else jump.last_start_ns
-        return end_ns, jump
-
-    def _extra_ns(self) -> int:
-        """What the iteration waits for beside its batch: moving swapped KV, and once the cold start."""
-        blocks, self._state.moving_blocks = self._state.moving_blocks, 0
-        self.swapped_blocks += blocks
-        cold_start_ns, self._cold_start_ns = self._cold_start_ns, 0
-        return cold_start_ns + blocks * (self._settings.swap_ns_per_block or 0)
-
-    def _repeats_itself(self) -> bool:
-        """Whether a plan of all decodes repeats itself until a completion, an arrival or a lack of blocks.
-
-        A step that preempted admits no one, but the next one may: it is not steady.
-        """
-        step, state = self._step, self._state
-        return (
-            self._jumps
-            and getattr(self._policy, "steady", False)
-            and step.iterations == 1
-            and not step.preempted
-            and not self._is_behind
-            and not state.prefilling
-            and (state.waiting.is_steady or not state.waiting)
-        )
-
-    def _jump(self, batch: Batch, first_end_ns: int) -> Jump | None:
-        """The planned iteration and its repeats, whose blocks are taken here; None without repeats."""
-        decodes, kv, grows = self._state.decodes, self._state.kv, self._state.memory.grows
-        limit = decodes.iterations_to_completion()
-        if limit > 1 and grows:
-            limit = 1 + fitting_iterations(
-                decodes.blocks_to_grow, len(decodes), kv.block_size, kv.free_blocks, limit - 1
-            )
-        jump = jump_over(
-            self._cost, batch, self._step.now_ns, first_end_ns, limit, self._next_change_ns()
-        )
-        if grows and jump is not None:
-            kv.take(decodes.blocks_to_grow(1, len(jump.later_ns)))
-        return jump
-
-    def _next_change_ns(self) -> int | None:
-        """When something other than an iteration next changes what a plan sees."""
-        arrival = self._arrivals.next_ns
-        reorder = self._state.waiting.reorders_at_ns
-        if reorder is None or arrival is None:
-            return arrival if reorder is None else reorder
-        return min(arrival, reorder)
-
-    def _record_waste(self, num_decodes: int, repeats: int) -> None:
-        """What a padded plan, or slots held by finished requests, compute for nothing."""
-        step = self._step
-        if step.pad_prefill_to:
-            padded = step.pad_prefill_to * len(step.chunks) - sum(step.chunks.values())
-            self._recorder.padding(padded, 0, len(step.chunks))
-        elif step.pad_decode_slots:
-            idle = step.pad_decode_slots - num_decodes
-            self._recorder.padding(0, idle * repeats, num_decodes * repeats)
-        elif step.ghost_contexts:
-            self._recorder.padding(0, len(step.ghost_contexts), num_decodes)
-
     def _commit(self, end_ns: int, jump: Jump | None) -> None:
         """Give every scheduled request its tokens, and let the finished ones go."""
-        step, decodes = self._step, self._state.decodes
+        step, state = self._step, self._state
+        if self._plans_ahead:
+            self._known_ns = step.now_ns if jump is None else jump.last_start_ns
         finished: list[RequestState] = []
         if step.all_decodes:
-            finished = decodes.advance_all(end_ns, jump)
+            finished = state.decodes.advance_all(end_ns, jump)
         elif step.some_decodes:
-            finished = decodes.advance_some(step.some_decodes, end_ns)
-        for request, tokens in step.chunks.items():
+            finished = state.decodes.advance_some(step.some_decodes, end_ns)
+        if step.chunks:
+            self._advance_prefills(end_ns, finished)
+        if self._on_tokens is not None:
+            self._ask_policy(self._on_tokens, step)
+        if finished:
+            self._let_go(finished, end_ns)
+        if state.held and self._batch_ended():
+            state.release_held()
+
+    def _advance_prefills(self, end_ns: int, finished: list[RequestState]) -> None:
+        """The chunks are in KV; those that are finished by the token of their last one join `finished`."""
+        for request, tokens in self._step.chunks.items():
             request.prefilled_tokens += tokens
             if request.prefilled_tokens == request.prefill_tokens:
                 self._end_prefill(request, end_ns, finished)
-        if self._on_tokens is not None:
-            self._ask_policy(self._on_tokens, step)
-        if step.chunks and len(finished) > 1:
+        if len(finished) > 1:
             finished.sort(key=by_admission)
-        for request in finished:
-            self._finish(request, end_ns)
-        if self._state.held and self._batch_ended():
-            self._state.release_held()
-        if finished and self._settings.progress is not None:
-            self._settings.progress(self._recorder.num_left, self._recorder.num_requests)
 
     def _batch_ended(self) -> bool:
         """Whether the finished requests that were held may go: with their batch, or a decision is due."""
@@ -369,12 +284,17 @@ class Replica:
         else:
             self._state.start_decoding(request)
 
-    def _finish(self, request: RequestState, end_ns: int) -> None:
-        if self._holds_finished or self._repetitions:
-            self._state.hold_finished(request)
-        elif self._plans_ahead:
-            self._state.finish_late(request)
-        else:
-            self._state.finish(request)
-        self._recorder.finished(request, end_ns)
-        self._arrivals.completed(request.row)
+    def _let_go(self, finished: list[RequestState], end_ns: int) -> None:
+        """`finished` have got their last token."""
+        state, recorder = self._state, self._recorder
+        for request in finished:
+            if self._holds_finished or self._repetitions:
+                state.hold_finished(request)
+            elif self._plans_ahead:
+                state.finish_late(request)
+            else:
+                state.finish(request)
+            recorder.finished(request, end_ns)
+            self._arrivals.completed(request.row)
+        if self._settings.progress is not None:
+            self._settings.progress(recorder.num_left, recorder.num_requests)

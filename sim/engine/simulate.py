@@ -15,6 +15,7 @@ from sim.engine.decodes import Decodes, PlainDecodes
 from sim.engine.epochs import EpochDecodes
 from sim.engine.events import EventRecorder, EventStep
 from sim.engine.ordering import ORDERS
+from sim.engine.pace import Pace
 from sim.engine.recorder import Recorder
 from sim.engine.replica import Replica
 from sim.engine.settings import EngineSettings
@@ -45,9 +46,8 @@ def simulate(
     state = _replica_state(kv, policy, cost, settings, recorder, tokens)
     notices = [*trace.notices, *_prepare(policy, trace)]
     step = _step(state, policy, settings, recorder)
-    replica = Replica(
-        env, arrivals, policy, cost, settings, state, step, recorder, tokens
-    )
+    pace = Pace(cost, policy, settings, state, step, arrivals, recorder)
+    replica = Replica(env, arrivals, policy, pace, settings, state, step, recorder, tokens)
     env.process(arrivals.process())
     env.process(replica.serve())
     try:
@@ -59,9 +59,9 @@ def simulate(
             recorder.progressed(request)
     else:
         _check_ended_clean(state)
-    counters = {"policy_calls": replica.policy_calls, "swapped_blocks": replica.swapped_blocks}
+    counters = {"policy_calls": replica.policy_calls, "swapped_blocks": pace.swapped_blocks}
     record = recorder.result(kv, tokens, counters)
-    record.extrapolated_iterations = replica.extrapolated_iterations
+    record.extrapolated_iterations = pace.extrapolated_iterations
     record.notices = notices + _extrapolation_notice(record)
     record.wall_s = time.perf_counter() - started
     return record

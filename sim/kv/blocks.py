@@ -44,9 +44,9 @@ class BlockLedger:
         if blocks > self.free_blocks:
             raise SimError(f"asked for {blocks} KV blocks, {self.free_blocks} are free")
         self.free_blocks -= blocks
-        self.used_blocks += blocks
-        if self.used_blocks > self.peak_blocks:
-            self.peak_blocks = self.used_blocks
+        used = self.used_blocks = self.used_blocks + blocks
+        if used > self.peak_blocks:
+            self.peak_blocks = used
 
     def give(self, blocks: int) -> None:
         """Free `blocks` used blocks; SimError if fewer are used."""

@@ -34,6 +34,7 @@ class Mutant(NamedTuple):
 
 
 STEP, REPLICA, STATE = "sim/engine/step.py", "sim/engine/replica.py", "sim/engine/state.py"
+PACE = "sim/engine/pace.py"
 DECODES, EPOCHS, JUMP = "sim/engine/decodes.py", "sim/engine/epochs.py", "sim/engine/jump.py"
 
 MUTANTS = (
@@ -122,10 +123,10 @@ MUTANTS = (
            "return self._next_due - self._epoch", "return self._next_due - self._epoch + 1"),
     Mutant("a jump takes a block that is not free", JUMP,
            "if blocks_to_grow(1, middle) <= free:", "if blocks_to_grow(1, middle) <= free + 1:"),
-    Mutant("a jump begins beside a prefill", REPLICA,
-           "elif step.all_decodes and not step.chunks and self._repeats_itself():",
-           "elif step.all_decodes and (step.chunks or self._repeats_itself()):"),
-    Mutant("a jump begins in an iteration that preempted", REPLICA,
+    Mutant("a jump begins beside a prefill", PACE,
+           "elif not chunks and step.all_decodes and not is_behind and self._repeats_itself():",
+           "elif step.all_decodes and not is_behind and (chunks or self._repeats_itself()):"),
+    Mutant("a jump begins in an iteration that preempted", PACE,
            "            and not step.preempted\n", ""),
 )
 
