@@ -77,7 +77,7 @@ def test_a_victim_that_has_just_finished_loses_nothing() -> None:
 
 
 def test_a_scheduler_that_reads_each_token_cannot_plan_ahead() -> None:
-    with pytest.raises(ConfigError, match=r"engine\.async_scheduling: true .*'CourseScheduler'"):
+    with pytest.raises(ConfigError, match=r"replica\.async_scheduling: true .*'CourseScheduler'"):
         serve([(0, 1, 1)], TeachingAdapter(CourseScheduler, 4, 2), COST, async_scheduling=True)
 
 
