@@ -117,7 +117,7 @@ _READS: Mapping[str, Callable[[float], str]] = {
     "rate": _digits,
     "share": lambda value: f"{100 * value:.1f} %",
     "count": lambda value: f"{value:,.0f}",
-    "times": lambda value: f"{value:,.0f} x" if value >= 9.9995 else f"{value:.3f} x",
+    "times": lambda value: f"{_digits(value)} x" if value >= 9.9995 else f"{value:.3f} x",
 }
 
 

@@ -8,13 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sim.report.plots.figure import Style, new_figure, styles_of, tidy
-from sim.report.statistics import interval
+from sim.report.statistics import FEWEST_SEEDS, interval
 
 HATCHES = ("", "//", "xx", "..", "\\\\", "++")
 
 
 def draw(frame: pd.DataFrame, title: str) -> Figure:
-    """Bars of what `capacity` returned; over several seeds the mean, a dot a seed, and the interval."""
+    """Bars of what `capacity` returned; over several seeds the mean, a dot a seed, and, if they are
+    enough, the interval."""
     policies = [str(policy) for policy in frame["policy"].unique()]
     figure = new_figure(9, 1.5 + 0.55 * len(policies))
     axes = figure.subplots()
@@ -46,10 +47,12 @@ def _bar(axes: Axes, place: int, rows: pd.DataFrame, style: Style, hatch: str, l
     found = interval(values)
     axes.barh(place, found.mean, height=0.6, color=style.color, alpha=0.75, hatch=hatch, edgecolor="white")
     end = found.mean
-    if found.low is not None and found.high is not None:
+    if found.low is not None and found.high is not None and len(values) >= FEWEST_SEEDS:
         axes.plot([found.low, found.high], [place, place], color="black", linewidth=1.5)
-        axes.plot(values, np.full(len(values), place + 0.18), "o", color="black", markersize=2.5, alpha=0.6)
         end = max(end, found.high)
+    if len(values) > 1:
+        axes.plot(values, np.full(len(values), place + 0.18), "o", color="black", markersize=2.5, alpha=0.6)
+        end = max(end, float(values.max()))
     label = f" {found.mean:.3g}"
     if found.mean > least * 1.005:
         label += f"  ({found.mean / least:.3g} x)"

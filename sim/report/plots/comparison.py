@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from sim.report.comparison_tables import BOUND
 from sim.report.plots.figure import Style, new_figure, short_time, styles_of, tidy
-from sim.report.statistics import interval
+from sim.report.statistics import FEWEST_SEEDS, interval
 
 COLUMNS = 4
 TICKS = ((15, (1.0, 2.0, 5.0)), (60, (1.0, 3.0)))
@@ -61,7 +61,8 @@ def draw(frame: pd.DataFrame) -> Figure:
     grid[0, 0].set_yticks(range(len(policies)), policies)
     grid[0, 0].set_ylim(len(policies) - 0.4, -0.6)
     seeds = frame["seed"].nunique()
-    what = f"mean, 95 % interval and each of {seeds} seeds" if seeds > 1 else "one seed"
+    spread = ", 95 % interval" if seeds >= FEWEST_SEEDS else ""
+    what = f"mean{spread} and each of {seeds} seeds" if seeds > 1 else "one seed"
     what += "; shaded: where no policy can be"
     figure.text(0.105, 1 - 0.2 / height, what, fontsize=9, color="0.3", va="center")
     return figure
@@ -92,10 +93,11 @@ def _panel(axes: Axes, panel: Panel, frame: pd.DataFrame, by_name: dict[str, Sty
 
 def _policy(axes: Axes, place: int, values: Any, style: Style, *, log: bool) -> None:
     found = interval(values)
-    if found.low is not None and found.high is not None:
+    if found.low is not None and found.high is not None and len(values) >= FEWEST_SEEDS:
         # an interval of few seeds may go below 0, where a log axis ends
         low = max(found.low, min(values) / 2) if log else max(found.low, 0.0)
         axes.plot([low, found.high], [place, place], color=style.color, linewidth=2.5, solid_capstyle="butt")
+    if len(values) > 1:
         beside = np.full(len(values), place + 0.22)
         axes.plot(values, beside, "o", color=style.color, markersize=2.5, alpha=0.6)
     axes.plot([found.mean], [place], "o", color=style.color, markersize=6.5)
