@@ -40,18 +40,22 @@ def check_backend(backend: str, workers: int | None, address: str | None) -> Non
 
 
 @contextmanager
-def open_pool(backend: str, workers: int | None = None, address: str | None = None) -> Iterator[Pool]:
-    """Workers of `backend`, for the time of the block; by default one a core.
+def open_pool(
+    backend: str, workers: int | None = None, address: str | None = None, *, cells: int
+) -> Iterator[Pool]:
+    """Workers of `backend` for so many cells, for the time of the block; by default one a core.
 
     UserError if the package is missing or nothing answers at `address`.
     """
     check_backend(backend, workers, address)
+    here = min(workers or joblib.cpu_count(), max(2, cells))
     if backend == "loky":
         options = {"initializer": belong_to, "initargs": (os.getpid(),)}
-        yield Pool(lambda: nullcontext("loky"), workers or joblib.cpu_count(), options)
+        yield Pool(lambda: nullcontext("loky"), here, options)
         return
     with ExitStack() as stack:
-        yield (_dask_pool if backend == "dask" else _ray_pool)(stack, workers, address)
+        open_cluster = _dask_pool if backend == "dask" else _ray_pool
+        yield open_cluster(stack, here if address is None else workers, address)
 
 
 def _dask_pool(stack: ExitStack, workers: int | None, address: str | None) -> Pool:
@@ -60,7 +64,7 @@ def _dask_pool(stack: ExitStack, workers: int | None, address: str | None) -> Po
     if address is None:
         where: Any = stack.enter_context(
             distributed.LocalCluster(
-                n_workers=workers or joblib.cpu_count(),
+                n_workers=workers,
                 threads_per_worker=1,
                 dashboard_address=None,
                 silence_logs="CRITICAL",
@@ -117,8 +121,7 @@ def _start_ray(ray: Any, workers: int | None, address: str | None) -> None:
     if address is None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         path = {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}}
-        cores = workers or joblib.cpu_count()
-        ray.init("local", num_cpus=cores, include_dashboard=False, runtime_env=path, **quiet)
+        ray.init("local", num_cpus=workers, include_dashboard=False, runtime_env=path, **quiet)
         return
     try:
         _knock(address)

@@ -41,9 +41,10 @@ class Pool:
         waiting = list(tasks)
         while waiting:
             sent: dict[int, Task] = {}
+            done: set[int] = set()
             try:
-                for outcome in self._outcomes(_noted(waiting, sent), min(self.workers, len(waiting))):
-                    del sent[outcome.index]
+                for outcome in self._outcomes(_noted(waiting, sent)):
+                    done.add(outcome.index)
                     yield outcome
                 return
             except UserError:
@@ -53,13 +54,12 @@ class Pool:
                 if not sent:
                     self._check_workers()
                     raise
-            started = max(sent)
-            for task in list(sent.values()):
+            for task in [task for index, task in sent.items() if index not in done]:
                 yield self._alone(task)
-            waiting = [task for task in waiting if task.index > started]
+            waiting = [task for task in waiting if task.index not in sent]
 
-    def _outcomes(self, tasks: Iterable[Task], workers: int) -> Iterator[Outcome]:
-        for outcome in self._map(run_cell, tasks, workers):
+    def _outcomes(self, tasks: Iterable[Task]) -> Iterator[Outcome]:
+        for outcome in self._map(run_cell, tasks):
             if outcome.code != code_digest():
                 raise UserError(self._other_code())
             yield outcome
@@ -67,8 +67,8 @@ class Pool:
     def _alone(self, task: Task) -> Outcome:
         """The outcome of a task that may kill its worker, with no other task beside it."""
         try:
-            # two workers, because joblib makes of one worker this process
-            return next(self._outcomes([task], max(2, self.workers)))
+            [outcome] = self._outcomes([task])
+            return outcome
         except UserError:
             raise
         except Exception as error:
@@ -78,7 +78,7 @@ class Pool:
     def _check_workers(self) -> None:
         """Raise UserError if the workers cannot run this simulator at all."""
         try:
-            found = list(self._map(_worker_code, [None], max(2, self.workers)))
+            found = list(self._map(_worker_code, [None]))
         except UserError:
             raise
         except Exception as error:
@@ -91,10 +91,10 @@ class Pool:
         if found != [code_digest()]:
             raise UserError(self._other_code())
 
-    def _map(self, function: Callable[[Any], Any], items: Iterable[Any], workers: int) -> Iterator[Any]:
+    def _map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         with self.connect() as backend:
             run = joblib.Parallel(
-                n_jobs=workers,
+                n_jobs=self.workers,
                 backend=backend,
                 return_as="generator_unordered",
                 batch_size=1,

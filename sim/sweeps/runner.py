@@ -133,7 +133,7 @@ def _run(
     tasks: Sequence[Task], backend: str, workers: int | None, address: str | None
 ) -> Iterator[Outcome]:
     if tasks:
-        with open_pool(backend, workers, address) as pool:
+        with open_pool(backend, workers, address, cells=len(tasks)) as pool:
             yield from pool.run(tasks)
 
 

@@ -15,6 +15,7 @@ import yaml
 
 import sim
 from sim.sweeps import worker
+from sim.sweeps.pool import DIED
 from sim.sweeps.worker import Kept, metrics_of
 
 ODD = Path(__file__).with_name("odd_policy.py")
@@ -106,6 +107,19 @@ def test_a_cell_that_kills_its_worker_is_a_row_and_the_others_go_on(odd: Any) ->
     assert frame["error"].isna().tolist() == [True, True, False, False]
     assert frame["error"].str.startswith("WorkerDied: ").sum() == 2
     assert frame["num_finished"].tolist()[:2] == [2, 3]
+
+
+def test_a_single_cell_that_kills_its_worker_does_not_kill_the_sweep(odd: Any) -> None:
+    frame = sim.sweep(odd, {"policy.deed": ["die"]}, workers=2)
+    assert frame["error"].tolist() == [DIED]
+
+
+def test_no_finished_cell_is_run_again_for_one_that_killed_its_worker(odd: Any, tmp_path: Path) -> None:
+    # the first cell dies late, when cells behind it are finished
+    policies = [{"path": str(ODD), "name": "odd", "deed": "die", "dawdle_s": 1.0}]
+    policies += [{"path": str(ODD), "name": "odd", "max_batch_size": size} for size in range(1, 20)]
+    sim.sweep(odd, {"policy": policies}, workers=2, out=tmp_path / "out")
+    assert (tmp_path / "out" / "sweep.journal").read_bytes().count(b"\n") == 1 + len(policies)
 
 
 def test_the_trace_and_the_cost_model_are_loaded_once_a_worker(
