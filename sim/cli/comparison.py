@@ -86,7 +86,8 @@ def run_placed(
 
 def _show_statistics(frame: pd.DataFrame, baseline: str, directory: Path) -> None:
     """Means and paired differences over the seeds: sentences to read, every metric to a file."""
-    results = frame[[name for name in frame if not str(name).startswith("simulator.")]]
+    left_out = ("simulator.", "by_client.")  # timings, and what may be thousands of columns
+    results = frame[[name for name in frame if not str(name).startswith(left_out)]]
     _write_table(means(results), directory / MEANS)
     _write_table(differences(results), directory / DIFFERENCES)
     show(verdict_lines(frame, baseline))

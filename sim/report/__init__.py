@@ -18,7 +18,9 @@ package itself imports neither):
                          write_run(view, directory, *, file_format="csv") -> Path    no plots
                          load_run(directory, *, name=None) -> RunView
     sim.report.tables    run_table(view) -> rich renderable       one run
-                         comparison_table(views) -> rich renderable    one column a run
+    sim.report.comparison_tables   comparison_of(frame, notices=()), verdict_lines(frame, baseline)
+    sim.report.statistics   means(frame), differences(frame, metrics=None), interval(values), paired(a, b)
+    sim.report.bounds    bounds_of(trace, cost, limits) -> Bounds     NoBounds where there are none
     sim.report.plots     draw_all(views, directory) -> list[Path]      PNG files
                          distributions(views), timeline(views, window_s=None), load(views),
                          throughput(views) -> matplotlib Figure   (shows itself in a notebook)

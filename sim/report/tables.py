@@ -82,20 +82,6 @@ def run_table(view: RunView) -> Group:
     return Group(latency, facts, *_notices([view]))
 
 
-def comparison_table(views: Sequence[RunView]) -> Group:
-    """One column a run, the best figure of a line in bold; lines that are empty everywhere left out."""
-    table = Table(header_style="bold")
-    table.add_column("", no_wrap=True)
-    for view in views:
-        table.add_column(view.name, justify="right", overflow="fold")
-    for section in COMPARISON:
-        rows = [(row, [figure(view.summary, row.path) for view in views]) for row in section]
-        shown = [(row, values) for row, values in rows if any(value is not None for value in values)]
-        for row, values in shown:
-            table.add_row(row.label, *_cells(row, values), end_section=row is shown[-1][0])
-    return Group(table, *_notices(views))
-
-
 def seconds(value: float | None) -> str:
     """A duration for people: three digits and a unit, `-` where there is none."""
     if value is None:
@@ -134,16 +120,6 @@ def figure(summary: Summary, path: tuple[str, ...]) -> Any:
         if found is None:
             return None
     return found
-
-
-def _cells(row: Row, values: Sequence[float | None]) -> list[Text]:
-    known = [value for value in values if value is not None]
-    best = {"low": min, "high": max}.get(row.better)
-    winner = best(known) if best and len(set(known)) > 1 else None
-    return [
-        Text(shown(value, row.unit), style="bold" if winner is not None and value == winner else "")
-        for value in values
-    ]
 
 
 def _facts(summary: Summary) -> list[tuple[str, str]]:
