@@ -114,8 +114,7 @@ def capacity(
 
     `limits` are largest values of metrics, {"tbt_s.p99": 0.1}; by default those of config.capacity,
     and where it has none p99 TBT within slo.tbt_s and median scheduling delay within 2 s, as in
-    Sarathi-Serve, and so p99 of each further objective that `slo` has for every request. The trace's
-    requests arrive by a Poisson process (or by their own times played faster or slower:
+    Sarathi-Serve. The trace's requests arrive by a Poisson process (or by their own times played faster or slower:
     capacity.arrivals), the same one for every policy and, stretched, every rate.
 
     Columns: policy, seed, capacity_per_s (the highest rate that passed), fails_at_per_s (the lowest
@@ -172,12 +171,18 @@ def find_capacities(
 
 
 def limits_of(config: Config) -> Limits:
-    """The limits that `config` asks for; ConfigError if it names none and has no objective."""
+    """The limits that `config` asks for; ConfigError if it names none and has no objective.
+
+    By default Sarathi-Serve's two: p99 of TBT within its objective, and a median queue delay within
+    2 s. Without a TBT objective, p99 of every objective there is takes its place.
+    """
     if config.capacity.limits:
         return config.capacity.limits
     asked = _objectives(config)
     if not asked:
         raise config.source.error("slo.tbt_s", "is needed to look for a capacity, or capacity.limits")
+    if "tbt_s" in asked:
+        asked = {"tbt_s": asked["tbt_s"]}
     return {f"{name}.p99": limit for name, limit in asked.items()} | {"queue_s.p50": QUEUE_LIMIT_S}
 
 

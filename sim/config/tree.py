@@ -239,7 +239,7 @@ class CapacityConfig(Section):
     """What `capacity` holds rates against, and how it looks for them (docs/comparing.md)."""
 
     limits: dict[str, PositiveFloat] = {}
-    """Largest values of summary.json's metrics; default: queue_s.p50: 2, and p99 of what slo has."""
+    """Largest values of summary.json's metrics; default: queue_s.p50: 2, and tbt_s.p99: slo.tbt_s."""
     arrivals: Literal["poisson", "trace"] = "poisson"
     """Poisson arrivals of the trace's requests, or its own arrivals played faster or slower."""
     precision: Annotated[float, Field(gt=0, lt=1)] = 0.025

@@ -99,9 +99,9 @@ class CoefficientModel:
         np.multiply(times, np.array(per_context), times)
         np.add(times, np.array(base + per_sequence * num_decodes), times)
         np.multiply(times, _NS_PER_US, times)
-        np.rint(times, times)
+        np.rint(times, out=times)
         if not (self.grows_with_context and times.item(0) >= 1.0):
-            np.maximum(times, 1.0, times)
+            np.maximum(times, 1.0, out=times)
         return times.astype(np.int64)
 
 

@@ -126,8 +126,10 @@ def test_every_objective_of_the_slo_is_a_limit_or_is_named_as_not_looked_at() ->
     slo = {"slo.ttft_s": 1.0, "slo.tbt_s": 0.1, "slo.classes": {"chat": {"ttft_s": 0.5}}}
     asked = config(**{"capacity.limits": {}, **slo})
     limits = limits_of(asked)
-    assert limits == {"tbt_s.p99": 0.1, "ttft_s.p99": 1.0, "queue_s.p50": 2.0}
-    assert unused_objectives(asked, limits) == ["slo.classes"]
+    assert limits == {"tbt_s.p99": 0.1, "queue_s.p50": 2.0}
+    assert unused_objectives(asked, limits) == ["slo.ttft_s", "slo.classes"]
+    without_tbt = config(**{"capacity.limits": {}, "slo.ttft_s": 1.0, "slo.e2e_s": 9.0})
+    assert limits_of(without_tbt) == {"ttft_s.p99": 1.0, "e2e_s.p99": 9.0, "queue_s.p50": 2.0}
     assert unused_objectives(asked, {"tbt_s.p99": 0.2}) == ["slo.ttft_s", "slo.classes"]
     assert unused_objectives(asked, {"slo_attainment": 0.9}) == []
 
