@@ -114,8 +114,8 @@ def capacity(
 
     `limits` are largest values of metrics, {"tbt_s.p99": 0.1}; by default those of config.capacity,
     and where it has none p99 TBT within slo.tbt_s and median scheduling delay within 2 s, as in
-    Sarathi-Serve. The trace's requests arrive by a Poisson process (or by their own times played faster or slower:
-    capacity.arrivals), the same one for every policy and, stretched, every rate.
+    Sarathi-Serve. The trace's requests arrive by a Poisson process (or by their own times played
+    faster or slower: capacity.arrivals), the same one for every policy and, stretched, every rate.
 
     Columns: policy, seed, capacity_per_s (the highest rate that passed), fails_at_per_s (the lowest
     above it that failed, at most 2.5 % higher), bound_per_s (no policy sustains more), limited_by
