@@ -7,7 +7,7 @@ fixed shape (TaughtRequest). The adapter hands it those, and turns its batches i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 
 from sim.core.errors import PolicyError
@@ -102,6 +102,7 @@ class TeachingAdapter:
         seen: set[Any] = set()
         total = 0
         for item in items:
+            self._check_shape(item)
             if item.request_id not in self._states:
                 raise PolicyError(
                     f"{self.name} scheduled request {item.request_id!r}, which is unknown or finished"
@@ -113,6 +114,18 @@ class TeachingAdapter:
         if total > self.token_budget:
             raise PolicyError(
                 f"{self.name} scheduled {total} tokens; the token_budget is {self.token_budget}"
+            )
+
+    def _check_shape(self, item: Any) -> None:
+        for attribute in ("request_id", "tokens", "is_decode"):
+            if not hasattr(item, attribute):
+                raise PolicyError(
+                    f"{self.name}.schedule_next_batch must return items with request_id, tokens and "
+                    f"is_decode; {item!r} has no {attribute}"
+                )
+        if not isinstance(item.tokens, Sized):
+            raise PolicyError(
+                f"{self.name}: the tokens of an item must be a list of token ids, got {item.tokens!r}"
             )
 
     def _schedule(self, step: Step, state: RequestState, item: Any) -> None:

@@ -89,6 +89,17 @@ class Raises(CourseScheduler):
         raise ZeroDivisionError("no tokens")
 
 
+class CountsTokens(CourseScheduler):
+    def schedule_next_batch(self) -> list[Any]:
+        batch = super().schedule_next_batch()
+        return [Item(item.request_id, len(item.tokens), item.is_decode) for item in batch]
+
+
+class ReturnsTuples(CourseScheduler):
+    def schedule_next_batch(self) -> list[Any]:
+        return [(item.request_id, item.tokens) for item in super().schedule_next_batch()]
+
+
 class DecodesTooEarly(CourseScheduler):
     def schedule_next_batch(self) -> list[Item]:
         return [Item(request.id, [0], True) for request in self.waiting_queue]

@@ -38,6 +38,8 @@ def test_a_correct_course_scheduler_gives_the_token_times_of_stall_free(
         (taught.NeverSchedules, r"iteration 0 .*scheduled nothing with 3 waiting"),
         (taught.ForgetsItsProgress, r"iteration 1 .*4 tokens of request '0'; between 1 and 3"),
         (taught.Raises, r"iteration 0 .*raised ZeroDivisionError: no tokens .*taught_schedulers.py"),
+        (taught.CountsTokens, r"iteration 0 .*CountsTokens: the tokens .* a list of token ids, got 4"),
+        (taught.ReturnsTuples, r"iteration 0 .*must return items with .*has no request_id"),
         (taught.DecodesTooEarly, r"iteration 0 .*as a decode, but its prefill is not done"),
     ],
 )
