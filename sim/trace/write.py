@@ -181,7 +181,8 @@ def _zstd(content: bytes) -> bytes:
         import zstandard
     except ImportError:
         raise TraceError("writing .zst needs zstandard: pip install zstandard") from None
-    return zstandard.ZstdCompressor().compress(content)
+    compressed: bytes = zstandard.ZstdCompressor().compress(content)
+    return compressed
 
 
 WRITERS: dict[str, Callable[[Trace], Content]] = {
