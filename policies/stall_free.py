@@ -61,7 +61,7 @@ class StallFree:
         return scheduled
 
     def _chunk(self, step: Step, request: RequestState) -> int:
-        remaining, left = request.remaining_prefill_tokens, step.budget_left
+        remaining, left = request.prefill_tokens - request.prefilled_tokens, step.budget_left
         # What a preemption made longer than the budget is split even so: it must not wait for ever.
         if remaining <= left or not (self.chunked or request.prefill_tokens > request.prompt_tokens):
             return remaining

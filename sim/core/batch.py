@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+make = tuple.__new__
+"""make(Batch, (...)) is Batch(...) at half the cost, for the loops that make millions of them."""
+
 
 class Chunk(NamedTuple):
     """A piece of one prefill: `tokens` new ones over `cached` already in KV."""

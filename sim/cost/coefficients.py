@@ -11,13 +11,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from numpy import add, arange, array, maximum, multiply, rint  # by name: np.add is a slow look-up
 from numpy.typing import NDArray
 
 from sim.core.batch import Batch
 from sim.cost.fields import check_keys, mapping, number
 from sim.cost.validity import EVERYTHING, ValidRange
 
-_NS_PER_US = np.array(1000.0)
+_NS_PER_US = array(1000.0)
+_FLOAT, _INT = np.dtype(np.float64), np.dtype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +93,18 @@ class CoefficientModel:
 
     def decode_run_ns(self, batch: Batch, iterations: int) -> NDArray[np.int64]:
         """Durations of the next iterations of a decode-only batch; equal to iteration_ns of each."""
-        num_decodes, first = batch.num_decodes, batch.decode_context_sum
+        num_decodes, first, _, _, _ = batch
         base, per_sequence, per_context = self._decode
         # In place, in the scalar version's order of operations: the same roundings, fewer arrays.
         # Numbers as arrays, because numpy takes as long to convert one as to multiply by it.
-        times = np.arange(first, first + num_decodes * iterations, num_decodes, dtype=np.float64)
-        np.multiply(times, np.array(per_context), times)
-        np.add(times, np.array(base + per_sequence * num_decodes), times)
-        np.multiply(times, _NS_PER_US, times)
-        np.rint(times, out=times)
+        times = arange(first, first + num_decodes * iterations, num_decodes, dtype=_FLOAT)
+        multiply(times, array(per_context), times)
+        add(times, array(base + per_sequence * num_decodes), times)
+        multiply(times, _NS_PER_US, times)
+        rint(times, out=times)
         if not (self.grows_with_context and times.item(0) >= 1.0):
-            np.maximum(times, 1.0, out=times)
-        return times.astype(np.int64)
+            maximum(times, 1.0, out=times)
+        return times.astype(_INT)
 
 
 def coefficients_from_spec(spec: Mapping[str, Any], where: str) -> CoefficientModel:

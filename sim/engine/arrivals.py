@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from heapq import heappop, heappush
+from itertools import islice
 
 import simpy
 from simpy.events import URGENT
@@ -25,9 +26,11 @@ class ArrivalTime(simpy.Event):
     """
 
     def __init__(self, env: Clock, delay_ns: int) -> None:
-        super().__init__(env)
-        self._ok = True
+        # As simpy.Timeout does: one call less than through Event.__init__.
+        self.env = env
+        self.callbacks = []
         self._value = None
+        self._ok = True
         env.schedule(self, URGENT, delay_ns)
 
 
@@ -47,33 +50,32 @@ class Arrivals:
         """What has arrived and was not taken yet."""
         self._later: list[tuple[int, int]] = []
         """Heap of (time, row) of released requests that are still to arrive."""
-        self._next_ns: int | None = None
+        self._next_of_trace_ns: int | None = None
         """Arrival of the trace's next request, once the process has looked at it."""
+        self.next_ns: int | None = None
+        """The next arrival known now; None if only a completion can bring one, or none is left."""
         self._bell: simpy.Event | None = None
         self._undelivered = len(trace)
 
     def process(self) -> Generator[simpy.Event, None, None]:
         """The SimPy process of the arrivals whose times are known beforehand."""
-        env = self._env
+        env, front_end_ns = self._env, self._front_end_ns
+        now_ns = env.now
         for request in self._known_beforehand():
-            reaches_ns = request.arrival_ns + self._front_end_ns
-            if reaches_ns > env.now:
-                self._next_ns = reaches_ns
-                yield ArrivalTime(env, reaches_ns - env.now)
+            reaches_ns = request.arrival_ns + front_end_ns
+            if reaches_ns > now_ns:
+                self._next_of_trace_ns = reaches_ns
+                self._look_ahead()
+                yield ArrivalTime(env, reaches_ns - now_ns)
+                now_ns = reaches_ns
             self._deliver(request)
-        self._next_ns = None
+        self._next_of_trace_ns = None
+        self._look_ahead()
 
     @property
     def exhausted(self) -> bool:
         """Whether every request has been taken."""
         return not (self._undelivered or self.inbox)
-
-    @property
-    def next_ns(self) -> int | None:
-        """The next arrival known now; None if only a completion can bring one, or none is left."""
-        if self._later and (self._next_ns is None or self._later[0][0] < self._next_ns):
-            return self._later[0][0]
-        return self._next_ns
 
     def take(self, until_ns: int | None = None) -> list[Request]:
         """The requests that have arrived and were not taken yet, in (arrival, trace row) order.
@@ -108,12 +110,16 @@ class Arrivals:
 
     def _known_beforehand(self) -> Iterator[Request]:
         if self._closed_loop is not None:
-            for _, request in zip(range(self._closed_loop), self._requests, strict=False):
-                yield request._replace(arrival_ns=0)
-        elif self._turns is not None:
-            yield from self._turns.first_turns
-        else:
-            yield from self._requests
+            at_once = islice(self._requests, self._closed_loop)
+            return (request._replace(arrival_ns=0) for request in at_once)
+        if self._turns is not None:
+            return iter(self._turns.first_turns)
+        return self._requests
+
+    def _look_ahead(self) -> None:
+        self.next_ns = self._next_of_trace_ns
+        if self._later and (self.next_ns is None or self._later[0][0] < self.next_ns):
+            self.next_ns = self._later[0][0]
 
     def _release(self, request: Request, arrival_ns: int) -> None:
         request = request._replace(arrival_ns=arrival_ns)
@@ -122,11 +128,13 @@ class Arrivals:
             self._deliver(request)
         else:
             heappush(self._later, (reaches_ns, request.row))
+            self._look_ahead()
             self._env.process(self._arrive_later(request, reaches_ns))
 
     def _arrive_later(self, request: Request, reaches_ns: int) -> Generator[simpy.Event, None, None]:
         yield ArrivalTime(self._env, reaches_ns - self._env.now)
         heappop(self._later)
+        self._look_ahead()
         self._deliver(request)
 
     def _deliver(self, request: Request) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import Protocol
 
@@ -22,8 +22,11 @@ class Decodes(Protocol):
     produced their last token, in admission order; they are still members until removed.
     """
 
-    def __len__(self) -> int: ...
-    def __contains__(self, state: object) -> bool: ...
+    @property
+    def members(self) -> Mapping[RequestState, None]:
+        """The keys, in the order in which they joined; a mapping for its speed."""
+        ...
+
     def in_admission_order(self) -> list[RequestState]: ...
     def add(self, state: RequestState) -> None:
         """`state` has produced a token at `state._last_token_ns` and decodes from now on."""
@@ -61,32 +64,29 @@ class Decodes(Protocol):
         ...
 
 
-class PlainDecodes(dict[RequestState, None]):
-    """Every request's progress is kept and moved by itself: O(members) an iteration.
-
-    The members are the keys, in the order in which they joined.
-    """
+class PlainDecodes:
+    """Every request's progress is kept and moved by itself: O(members) an iteration."""
 
     def __init__(
         self, block_size: int, gaps: GapLog, tokens: TokenLog | None, spread: bool
     ) -> None:
-        super().__init__()
+        self.members: dict[RequestState, None] = {}
         self._block_size = block_size
         self._spread = spread
         self._gaps = gaps
         self._tokens = tokens
 
     def in_admission_order(self) -> list[RequestState]:
-        return sorted(self, key=by_admission)
+        return sorted(self.members, key=by_admission)
 
     def add(self, state: RequestState) -> None:
-        self[state] = None
+        self.members[state] = None
 
     def remove(self, state: RequestState) -> None:
-        del self[state]
+        del self.members[state]
 
     def batch(self, chunks: tuple[Chunk, ...]) -> Batch:
-        contexts = [state.context_tokens for state in self]
+        contexts = [state.context_tokens for state in self.members]
         if not self._spread:
             return Batch(len(contexts), sum(contexts), 0, 0, chunks)
         return Batch(len(contexts), sum(contexts), max(contexts), min(contexts), chunks)
@@ -97,17 +97,17 @@ class PlainDecodes(dict[RequestState, None]):
     def blocks_to_grow(self, first: int = 0, iterations: int = 1) -> int:
         return sum(
             (state.context_tokens - 1 + ahead) % self._block_size == 0
-            for state in self
+            for state in self.members
             for ahead in range(first, first + iterations)
         )
 
     def iterations_to_completion(self) -> int:
-        return min(state._output_tokens - state._generated for state in self)
+        return min(state._output_tokens - state._generated for state in self.members)
 
     def advance_all(self, end_ns: int, jump: Jump | None = None) -> list[RequestState]:
         finished: list[RequestState] = []
         for each_end_ns in [end_ns] if jump is None else jump.ends_ns():
-            finished = self.advance_some(self, each_end_ns)
+            finished = self.advance_some(self.members, each_end_ns)
         return finished
 
     def advance_some(self, states: Iterable[RequestState], end_ns: int) -> list[RequestState]:

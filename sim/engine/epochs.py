@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-from sim.core.batch import Batch, Chunk
+from sim.core.batch import Batch, Chunk, make
 from sim.core.request import RequestState
 from sim.engine.decodes import by_admission
 from sim.engine.gaps import GapLog
@@ -25,20 +25,24 @@ NEVER = 1 << 62
 Ranked = list[tuple[int, int, RequestState]]
 
 
-class EpochDecodes(dict[RequestState, None]):
+class EpochDecodes:
     """See Decodes for the contract. `epoch` counts the iterations in which all members decoded.
-
-    The members are the keys, in the order in which they joined.
 
     A *fresh* member has got its last token by itself (its prefill, or a decode among some), so its
     next gap is its own; all others got theirs at `_last_end_ns`, so their next gap is one weighted
     sample.
     """
 
+    __slots__ = (
+        "_block_size", "_boundary", "_context_offset", "_due", "_due_epochs", "_entries", "_epoch",
+        "_fresh", "_gaps", "_last_end_ns", "_longest", "_next_due", "_peaks", "_shortest", "_spread",
+        "_tokens", "members",
+    )  # fmt: skip
+
     def __init__(
         self, block_size: int, gaps: GapLog, tokens: TokenLog | None, spread: bool
     ) -> None:
-        super().__init__()
+        self.members: dict[RequestState, None] = {}
         self._spread = spread
         self._block_size = block_size
         self._gaps = gaps
@@ -69,10 +73,10 @@ class EpochDecodes(dict[RequestState, None]):
         return state._last_token_ns if state in self._fresh else self._last_end_ns
 
     def in_admission_order(self) -> list[RequestState]:
-        return sorted(self, key=by_admission)
+        return sorted(self.members, key=by_admission)
 
     def add(self, state: RequestState) -> None:
-        self[state] = None
+        self.members[state] = None
         state._pool = self
         state._join_epoch = self._epoch
         self._enter(state)
@@ -85,13 +89,13 @@ class EpochDecodes(dict[RequestState, None]):
             self._fold_peak(state)
             state._last_token_ns = self._last_end_ns
         state._generated += self._epoch - state._join_epoch
-        del self[state]
+        del self.members[state]
         state._pool = None
 
     def batch(self, chunks: tuple[Chunk, ...]) -> Batch:
-        count, epoch = len(self), self._epoch
+        count, epoch = len(self.members), self._epoch
         if not self._spread:
-            return Batch(count, self._context_offset + count * epoch, 0, 0, chunks)
+            return make(Batch, (count, self._context_offset + count * epoch, 0, 0, chunks))
         return Batch(
             count,
             self._context_offset + count * epoch,
@@ -109,7 +113,7 @@ class EpochDecodes(dict[RequestState, None]):
         if iterations == 1:
             return self._boundary[start]
         cycles, rest = divmod(iterations, size)
-        need = cycles * len(self) + sum(self._boundary[start : start + rest])
+        need = cycles * len(self.members) + sum(self._boundary[start : start + rest])
         if start + rest > size:
             need += sum(self._boundary[: start + rest - size])
         return need
@@ -119,11 +123,11 @@ class EpochDecodes(dict[RequestState, None]):
 
     def advance_all(self, end_ns: int, jump: Jump | None = None) -> list[RequestState]:
         if self._tokens is not None:
-            self._tokens.add_all(self, [end_ns] if jump is None else jump.ends_ns())
+            self._tokens.add_all(self.members, [end_ns] if jump is None else jump.ends_ns())
         self._epoch += 1
         fresh = self._fresh
         first_end_ns = end_ns if jump is None else jump.first_end_ns
-        veterans = len(self) - len(fresh)
+        veterans = len(self.members) - len(fresh)
         if veterans:
             gap = first_end_ns - self._last_end_ns
             self._gaps.add(gap, veterans)
@@ -165,7 +169,7 @@ class EpochDecodes(dict[RequestState, None]):
     def _advance_later(self, jump: Jump) -> None:
         """The iterations after the first: by then nobody is fresh, and gaps are durations."""
         self._epoch += jump.iterations - 1
-        self._gaps.add_run(jump.later_ns, len(self))
+        self._gaps.add_run(jump.later_ns, len(self.members))
         self._peaks.push(self._epoch, jump.longest_ns)
 
     def _record_own_gap(self, state: RequestState, gap_ns: int) -> None:

@@ -7,8 +7,8 @@ nothing decided in between. Equal to taking them one by one (tests/engine/test_e
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 from sim.core.batch import Batch
 from sim.core.protocols import CostModel
 
+_running_sum = np.add.accumulate
+
 FEW = 4
 """Up to this many iterations, one call each is cheaper than a vectorised one."""
 
 
-class Jump(NamedTuple):
-    """Two or more iterations of one decode batch, back to back."""
+@dataclass(slots=True)
+class Jump:
+    """Two or more iterations of one decode batch, back to back. Nobody changes it (frozen is slow)."""
 
     iterations: int
     first_end_ns: int
@@ -59,13 +62,13 @@ def jump_over(
     if limit <= FEW:
         return _one_by_one(cost, batch, first_end_ns, limit, change_ns)
     durations = cost.decode_run_ns(batch, limit)
-    elapsed = np.add.accumulate(durations)
+    elapsed = _running_sum(durations)
     last = limit - 1
     if change_ns is not None:
         last = min(last, int(elapsed.searchsorted(change_ns - start_ns)))
     later = durations[1 : last + 1]
     grows = getattr(cost, "grows_with_context", False)
-    longest = later.item(-1) if grows else int(np.maximum.reduce(later))
+    longest = later.item(-1) if grows else int(later.max())
     return Jump(last + 1, first_end_ns, later, longest, start_ns + elapsed.item(last))
 
 

@@ -36,6 +36,9 @@ class Pace:
         self._arrivals = arrivals
         self._recorder = recorder
         self._jumps = settings.mode == "fast"
+        self._grows = state.memory.grows
+        self._queue_is_steady = state.waiting.is_steady
+        self._queue_reads_clock = state.waiting.reads_clock
         self._swap_ns_per_block = settings.swap_ns_per_block or 0
         self._cold_start_ns: int = getattr(cost, "cold_start_ns", 0)
         """Still to be added to the first iteration."""
@@ -52,7 +55,7 @@ class Pace:
         """
         step, state = self._step, self._state
         start_ns, chunks, used_blocks = step.now_ns, step.chunks, state.kv.used_blocks
-        num_decodes = len(state.decodes) if step.all_decodes else len(step.some_decodes)
+        num_decodes = len(state.decoding) if step.all_decodes else len(step.some_decodes)
         batch = step.batch()
         end_ns, jump, iterations = start_ns + self._cost.iteration_ns(batch), None, 1
         if self._cold_start_ns or state.moving_blocks:
@@ -89,16 +92,17 @@ class Pace:
             and step.iterations == 1
             and not step.preempted
             and not state.prefilling
-            and (state.waiting.is_steady or not state.waiting)
+            and (self._queue_is_steady or not state.waiting)
         )
 
     def _jump(self, batch: Batch, first_end_ns: int) -> Jump | None:
         """The planned iteration and its repeats, whose blocks are taken here; None without repeats."""
-        decodes, kv, grows = self._state.decodes, self._state.kv, self._state.memory.grows
+        state, grows = self._state, self._grows
+        decodes, kv = state.decodes, state.kv
         limit = decodes.iterations_to_completion()
         if limit > 1 and grows:
             limit = 1 + fitting_iterations(
-                decodes.blocks_to_grow, len(decodes), kv.block_size, kv.free_blocks, limit - 1
+                decodes.blocks_to_grow, len(state.decoding), kv.block_size, kv.free_blocks, limit - 1
             )
         jump = jump_over(
             self._cost, batch, self._step.now_ns, first_end_ns, limit, self._next_change_ns()
@@ -110,7 +114,7 @@ class Pace:
     def _next_change_ns(self) -> int | None:
         """When something other than an iteration next changes what a plan sees."""
         arrival = self._arrivals.next_ns
-        reorder = self._state.waiting.reorders_at_ns
+        reorder = self._state.waiting.reorders_at_ns if self._queue_reads_clock else None
         if reorder is None or arrival is None:
             return arrival if reorder is None else reorder
         return min(arrival, reorder)

@@ -21,7 +21,8 @@ class RecentPeaks:
         """The largest gap of the epochs after the last push and up to `epoch`."""
         gaps, epochs = self._gaps, self._epochs
         while gaps[-1] <= gap_ns:
-            del gaps[-1], epochs[-1]
+            gaps.pop()
+            epochs.pop()
         gaps.append(gap_ns)
         epochs.append(epoch)
 

@@ -106,9 +106,10 @@ class Recorder:
         """One iteration, or those of `jump`, which `end_ns` ends; chunks are its prefill tokens."""
         if end_ns >= self._next_edge_ns:
             self._pass_edge(start_ns, end_ns, jump, num_decodes)
+        _, context_tokens, _, _, _ = batch
         self._rows.extend(_packed(
             start_ns, end_ns - start_ns, num_decodes, len(chunks), sum(chunks.values()) if chunks else 0,
-            batch.decode_context_sum, used_blocks, waiting, 1 if jump is None else jump.iterations,
+            context_tokens, used_blocks, waiting, 1 if jump is None else jump.iterations,
         ))  # fmt: skip
 
     def prefill_token(self, end_ns: int) -> None:

@@ -49,7 +49,7 @@ class Replica:
     ) -> None:
         self._env = env
         self._arrivals = arrivals
-        self._policy = policy
+        self._plan = policy.plan
         self._pace = pace
         self._settings = settings
         self._state = state
@@ -75,15 +75,18 @@ class Replica:
     def serve(self) -> Generator[simpy.Event, object, None]:
         """The SimPy process: until every request has left."""
         env = self._env
+        now_ns = env.now
         while True:
-            if not self._decide():
-                if not self._work_remains():
-                    return
+            if self._decide(now_ns):
+                end_ns, jump = self._pace.ask(self._is_behind)
+                yield simpy.Timeout(env, end_ns - now_ns)
+                now_ns = end_ns
+                self._commit(end_ns, jump)
+            elif self._work_remains():
                 yield self._until_something_happens()
-                continue
-            end_ns, jump = self._pace.ask(self._is_behind)
-            yield simpy.Timeout(env, end_ns - self._step.now_ns)
-            self._commit(end_ns, jump)
+                now_ns = env.now
+            else:
+                return
 
     def unfinished(self) -> list[RequestState]:
         """Requests in the engine, as after an interrupt."""
@@ -93,25 +96,25 @@ class Replica:
         state = self._state
         return bool(state.running or state.waiting or not self._arrivals.exhausted)
 
-    def _decide(self) -> bool:
+    def _decide(self, now_ns: int) -> bool:
         """Admit what arrived and plan the next iteration; False if there is nothing to do now."""
         if self._repetitions:
             self._repetitions -= 1
-            self._step.begin_repetition(self._env.now)
+            self._step.begin_repetition(now_ns)
             return True
         if self._known_ns is not None:
-            if self._decide_ahead(self._known_ns):
+            if self._decide_ahead(now_ns, self._known_ns):
                 return True
             self._known_ns = None
         if self._arrivals.inbox:
             self._admit_arrivals()
         self._is_behind = False
         if self._state.running or self._state.waiting:
-            return self._ask_once() or self._ask_again()
-        self._step.begin(self._env.now)
+            return self._ask_once(now_ns) or self._ask_again(now_ns)
+        self._step.begin(now_ns)
         return False
 
-    def _decide_ahead(self, known_ns: int) -> bool:
+    def _decide_ahead(self, now_ns: int, known_ns: int) -> bool:
         """Decide as of `known_ns`, as async scheduling does while the iteration that just ended ran.
 
         Only what had arrived by then is seen; a request that finished just now is not scheduled
@@ -122,7 +125,7 @@ class Replica:
         state = self._state
         self._admit_arrivals(known_ns)
         self._is_behind = bool(state.leaving or self._arrivals.inbox)
-        planned = (len(state.running) > len(state.leaving) or bool(state.waiting)) and self._ask_once()
+        planned = (len(state.running) > len(state.leaving) or bool(state.waiting)) and self._ask_once(now_ns)
         for request in list(state.leaving):
             state.release_leaving(request)
         return planned
@@ -159,12 +162,12 @@ class Replica:
             return f"needs {blocks} KV blocks at its longest; the cache has {kv.num_blocks}"
         return None
 
-    def _ask_once(self) -> bool:
+    def _ask_once(self, now_ns: int) -> bool:
         """Let the policy decide; False if it scheduled nothing."""
         step = self._step
-        step.begin(self._env.now)
+        step.begin(now_ns)
         self.policy_calls += 1
-        self._ask_policy(self._policy.plan, step)
+        self._ask_policy(self._plan, step)
         if step.some_decodes:
             step.finish_planning()
         elif not (step.all_decodes or step.chunks):
@@ -174,16 +177,16 @@ class Replica:
             self._repetitions = step.iterations - 1
         return True
 
-    def _ask_again(self) -> bool:
+    def _ask_again(self, now_ns: int) -> bool:
         """A step that only preempted has freed blocks: the next one may admit."""
         step = self._step
         for _ in range(len(self._state.running) + 1):
             if not step.preempted:
                 break
-            if self._ask_once():
+            if self._ask_once(now_ns):
                 return True
         self._fruitless_wakes += 1
-        if step.wake_ns is None or step.wake_ns <= self._env.now or self._fruitless_wakes > MAX_WAKES:
+        if step.wake_ns is None or step.wake_ns <= now_ns or self._fruitless_wakes > MAX_WAKES:
             raise StalledError(self._stall_message())
         return False
 
@@ -259,10 +262,10 @@ class Replica:
 
     def _batch_ended(self) -> bool:
         """Whether the finished requests that were held may go: with their batch, or a decision is due."""
-        if not self._state.decodes:
+        if not self._state.decoding:
             self._repetitions = 0
         if self._holds_finished:
-            return not (self._state.decodes or self._state.prefilling)
+            return not (self._state.decoding or self._state.prefilling)
         return not self._repetitions
 
     def _end_prefill(self, request: RequestState, end_ns: int, finished: list[RequestState]) -> None:

@@ -25,6 +25,7 @@ class ReplicaState:
         self.by_chunk = by_chunk
         """A prefill takes the blocks of each chunk when it is scheduled, not all at admission."""
         self.decodes = decodes
+        self.decoding = decodes.members
         self.waiting = waiting
         self.running: dict[RequestState, None] = {}
         """In admission order: a dict keeps insertion order and removes in O(1)."""
@@ -35,6 +36,7 @@ class ReplicaState:
         """Finished requests whose KV and slot one more decision still counts (async scheduling)."""
         self._admissions = 0
         self._swaps = swaps
+        self._grows = memory.grows
         self.moving_blocks = 0
         """KV blocks to be copied to or from host memory before the next iteration."""
 
@@ -67,7 +69,7 @@ class ReplicaState:
 
         By swap a decode's KV is kept in host memory; else, and in a prefill, it is to be recomputed.
         """
-        if self._swaps and request in self.decodes:
+        if self._swaps and request in self.decoding:
             request.is_swapped = True
             self.moving_blocks += self.kv.blocks_for(request.context_tokens - 1)
         self._leave(request)
@@ -114,9 +116,9 @@ class ReplicaState:
 
     def _stop(self, request: RequestState) -> None:
         """`request` computes no more; its fields are up to date afterwards."""
-        if request in self.decodes:
+        if request in self.decoding:
             self.decodes.remove(request)
-            if self.memory.grows:
+            if self._grows:
                 request.blocks = self.kv.blocks_for(request.prompt_tokens + request._generated - 1)
         self.prefilling.pop(request, None)
         self.waiting.left(request)

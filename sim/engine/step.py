@@ -11,7 +11,7 @@ from operator import index
 
 import numpy as np
 
-from sim.core.batch import Batch, Chunk
+from sim.core.batch import Batch, Chunk, make
 from sim.core.errors import PolicyError, StalledError
 from sim.core.request import RequestState
 from sim.engine.state import ReplicaState
@@ -38,7 +38,9 @@ class Step:
         self._state = state
         self._decodes = state.decodes
         self._grows = state.memory.grows
+        self._queue_reads_clock = state.waiting.reads_clock
         self.kv = state.kv
+        self.waiting: Iterable[RequestState] = state.waiting
         self.rng = rng
         self.token_budget = token_budget
         self.max_batch_size = max_batch_size
@@ -74,7 +76,7 @@ class Step:
             self._refusals, self.blocked_by = 0, None
         if self.is_unusual:
             self._forget_the_unusual()
-        if self._state.waiting.reads_clock:
+        if self._queue_reads_clock:
             self._state.waiting.begin(now_ns)
 
     def _forget_the_unusual(self) -> None:
@@ -90,11 +92,6 @@ class Step:
         """Contexts of finished requests that still cost a decode in a repetition."""
 
     # What a policy may read.
-
-    @property
-    def waiting(self) -> Iterable[RequestState]:
-        waiting = self._state.waiting
-        return waiting if waiting else ()
 
     @property
     def running(self) -> Iterable[RequestState]:
@@ -122,7 +119,7 @@ class Step:
 
     @property
     def num_decoding(self) -> int:
-        return len(self._state.decodes)
+        return len(self._state.decoding)
 
     @property
     def num_prefills(self) -> int:
@@ -139,7 +136,7 @@ class Step:
         if self.all_decodes:
             raise PolicyError("decode_all was called twice in one iteration")
         decodes = self._decodes
-        count = len(decodes) - len(self.some_decodes)
+        count = len(self._state.decoding) - len(self.some_decodes)
         if count > self.budget_left:
             return self._decode_oldest(self.budget_left)
         if self.some_decodes:
@@ -164,7 +161,7 @@ class Step:
             return self._admit(request, tokens)
         if request in state.prefilling:
             return self._continue_prefill(request, tokens)
-        if request in state.decodes:
+        if request in state.decoding:
             return self._decode(request)
         raise PolicyError(f"request {request.id} is finished and cannot be scheduled")
 
@@ -172,7 +169,7 @@ class Step:
         state = self._state
         if request.admission is None or request not in state.running:
             raise PolicyError(f"request {request.id} is not running and cannot be preempted")
-        if self.all_decodes and request in state.decodes:
+        if self.all_decodes and request in state.decoding:
             self._spell_out_decodes()
         if request in self.some_decodes:
             self.budget_left += 1
@@ -216,7 +213,7 @@ class Step:
 
     def finish_planning(self) -> None:
         """Recognise a plan that decodes every member, however the policy spelled it."""
-        if len(self.some_decodes) == len(self._state.decodes):
+        if len(self.some_decodes) == len(self._state.decoding):
             self.some_decodes = {}
             self.all_decodes = True
 
@@ -237,7 +234,7 @@ class Step:
             return self._padded_batch()
         chunks: tuple[Chunk, ...] = ()
         if self.chunks:
-            chunks = tuple([Chunk(n, request.prefilled_tokens) for request, n in self.chunks.items()])
+            chunks = tuple([make(Chunk, (n, request.prefilled_tokens)) for request, n in self.chunks.items()])
         if self.all_decodes:
             decodes = self._decodes.batch(chunks)
             return self._with_ghosts(decodes) if self.ghost_contexts else decodes
@@ -360,7 +357,7 @@ class Step:
         """Schedule `requests` in the order given; one preempted for an earlier one is passed over."""
         before = len(self.some_decodes)
         for request in requests:
-            if request in self._state.decodes and request not in self.some_decodes:
+            if request in self._state.decoding and request not in self.some_decodes:
                 self._decode(request)
         return len(self.some_decodes) - before
 

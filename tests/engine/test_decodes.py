@@ -40,12 +40,12 @@ class Pool:
         return [state for place, state in enumerate(members) if (number >> place) & 1]
 
     def act(self, verb: str, number: int) -> None:
-        if verb == "add" or not len(self.pool):
+        if verb == "add" or not len(self.pool.members):
             self.add(number)
         elif verb == "wait":
             self.now += number
         elif verb == "remove":
-            self.drop(self.some(1 << (number % len(self.pool))))
+            self.drop(self.some(1 << (number % len(self.pool.members))))
         elif verb == "all":
             runs = 1 + number % self.pool.iterations_to_completion()
             first, later = self.now + number + 3, np.arange(1, runs) + number

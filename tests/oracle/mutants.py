@@ -62,8 +62,8 @@ MUTANTS = (
            "        request.admission = None"),
     # One-offs.
     Mutant("context of a decode is one short", DECODES,
-           "contexts = [state.context_tokens for state in self]",
-           "contexts = [state.context_tokens - 1 for state in self]"),
+           "contexts = [state.context_tokens for state in self.members]",
+           "contexts = [state.context_tokens - 1 for state in self.members]"),
     Mutant("the aggregated context is one short for each decode", EPOCHS,
            "self._context_offset += offset", "self._context_offset += offset - 1"),
     Mutant("a decode takes its block one entry early", DECODES,
@@ -92,7 +92,7 @@ MUTANTS = (
            "        entries = state.memory.admission_entries(request)\n"
            "        spare = self._watermark_blocks"),
     Mutant("a chunk ignores what is cached", STEP,
-           "Chunk(n, request.prefilled_tokens)", "Chunk(n, 0)"),
+           "make(Chunk, (n, request.prefilled_tokens))", "make(Chunk, (n, 0))"),
     Mutant("decodes are not charged to the budget", STEP,
            "        self.all_decodes = True\n        self.budget_left -= count",
            "        self.all_decodes = True"),
