@@ -1,0 +1,111 @@
+"""Speed without a clock: how much work fixed runs take, exactly. A golden count stands beside its law."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import simpy
+
+import policies  # noqa: F401  (registers the policies)
+from sim.core.batch import Batch
+from sim.core.record import RunRecord
+from sim.core.registry import POLICIES
+from sim.core.trace import Trace
+from sim.cost import load_cost_model
+from sim.engine import EngineSettings, simulate
+from sim.trace.load import load_trace
+from sim.trace.select import limited, scaled_rate
+
+
+@dataclass
+class Counted:
+    """A cost model that counts how often it is asked."""
+
+    inner: Any
+    calls: dict[str, int] = field(default_factory=lambda: {"iteration": 0, "run": 0})
+    needs_context_spread = False
+
+    def iteration_ns(self, batch: Batch) -> int:
+        self.calls["iteration"] += 1
+        return int(self.inner.iteration_ns(batch))
+
+    def decode_run_ns(self, batch: Batch, iterations: int) -> np.ndarray:
+        self.calls["run"] += 1
+        return np.asarray(self.inner.decode_run_ns(batch, iterations))
+
+
+@dataclass(frozen=True)
+class Work:
+    record: RunRecord
+    events: int
+    cost_calls: int
+
+
+@pytest.fixture(scope="module")
+def sample() -> Trace:
+    return limited(load_trace("traces/azure_conv_sample.csv"), 400)
+
+
+def work(monkeypatch: pytest.MonkeyPatch, trace: Trace, policy: str, mode: str = "fast") -> Work:
+    events = 0
+    step = simpy.Environment.step
+
+    def counted(env: simpy.Environment) -> None:
+        nonlocal events
+        events += 1
+        step(env)
+
+    monkeypatch.setattr(simpy.Environment, "step", counted)
+    cost = Counted(load_cost_model({"file": "rtxpro6000-llama-3.1-8b-tp1"}))
+    record = simulate(trace, POLICIES.get(policy)(), cost, EngineSettings(num_blocks=20_000, mode=mode))
+    monkeypatch.undo()
+    # Beyond the work itself SimPy steps once more for every process's start and end, and at the very end.
+    return Work(record, events, sum(cost.calls.values()))
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("rate", [0.25, 8])
+def test_work_grows_with_what_changes_not_with_tokens(
+    monkeypatch: pytest.MonkeyPatch, sample: Trace, policy: str, rate: float
+) -> None:
+    """An event a row of iterations and one an arrival; a plan a row; under three cost calls a row.
+
+    A jump ends at an arrival, at a completion, or at a block shortage, and whole prompts or chunks
+    have rows of their own: so the rows are bounded by those, however many tokens there are.
+    """
+    done = work(monkeypatch, scaled_rate(sample, rate), policy)
+    rows, requests = len(done.record.iterations), len(sample)
+    assert done.events <= rows + 2 * requests + 10
+    assert done.record.counters["policy_calls"] <= rows + 2 * requests
+    assert done.cost_calls <= 5 * rows
+    if rate < 1:
+        chunks = int(np.ceil(sample.prompt_tokens / 512).sum())
+        assert rows <= 2 * requests + 2 * chunks + requests
+        assert done.record.num_iterations > 8 * rows
+
+
+def test_counts_of_a_fixed_run(monkeypatch: pytest.MonkeyPatch, sample: Trace) -> None:
+    """Golden counts: a change that makes any of them larger makes every run slower."""
+    done = work(monkeypatch, scaled_rate(sample, 0.25), "stall_free")
+    counts = {
+        "rows": len(done.record.iterations),
+        "iterations": done.record.num_iterations,
+        "policy_calls": done.record.counters["policy_calls"],
+        "events": done.events,
+        "cost_calls": done.cost_calls,
+    }
+    assert counts == GOLDEN
+
+
+GOLDEN = {"rows": 1793, "iterations": 26901, "policy_calls": 1793, "events": 2217, "cost_calls": 2535}
+
+
+def test_a_jump_saves_most_of_the_events(monkeypatch: pytest.MonkeyPatch, sample: Trace) -> None:
+    light = scaled_rate(sample, 0.25)
+    fast, reference = (work(monkeypatch, light, "continuous", mode) for mode in ("fast", "reference"))
+    assert fast.record.num_iterations == reference.record.num_iterations
+    assert reference.events > 8 * fast.events
+    assert reference.cost_calls > 5 * fast.cost_calls
