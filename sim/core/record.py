@@ -83,7 +83,7 @@ class RunRecord:
     prefix_hit_tokens: int = 0
     """Those of them that were found there and not computed again."""
     counters: dict[str, int] = field(default_factory=dict)
-    """What was counted besides: policy_calls, swapped_blocks."""
+    """What was counted besides: SimPy events, policy_calls, cost_calls, swapped_blocks."""
     token_times: dict[int, list[int]] | None = None
     """Every token's time by trace row, if `engine.token_times` asked for it."""
     events: Events | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 import simpy
@@ -15,3 +16,8 @@ class Clock(simpy.Environment):
 
     def __init__(self) -> None:
         super().__init__(initial_time=0)
+
+    @property
+    def num_events(self) -> int:
+        """Events scheduled so far: SimPy numbers them."""
+        return next(copy(self._eid))

@@ -34,6 +34,8 @@ class Jump:
     """The longest of those."""
     end_ns: int
     """End of the last."""
+    cost_calls: int
+    """How often the cost model was asked for the later ones."""
 
     @property
     def last_start_ns(self) -> int:
@@ -69,7 +71,7 @@ def jump_over(
     later = durations[1 : last + 1]
     grows = getattr(cost, "grows_with_context", False)
     longest = later.item(-1) if grows else int(later.max())
-    return Jump(last + 1, first_end_ns, later, longest, start_ns + elapsed.item(last))
+    return Jump(last + 1, first_end_ns, later, longest, start_ns + elapsed.item(last), 1)
 
 
 def _one_by_one(
@@ -83,7 +85,7 @@ def _one_by_one(
         durations.append(cost.iteration_ns(batch.after(ahead)))
         end_ns += durations[-1]
     later = np.array(durations, dtype=np.int64)
-    return Jump(1 + len(durations), first_end_ns, later, max(durations), end_ns)
+    return Jump(1 + len(durations), first_end_ns, later, max(durations), end_ns, len(durations))
 
 
 def fitting_iterations(

@@ -45,6 +45,8 @@ class Pace:
         self._outside = getattr(cost, "outside", None)
         self.extrapolated_iterations = None if self._outside is None else 0
         """Iterations outside the range the cost model was measured on, if it can tell."""
+        self.cost_calls = 0
+        """How often the cost model was asked."""
         self.swapped_blocks = 0
         """KV blocks moved to or from host memory."""
 
@@ -58,12 +60,14 @@ class Pace:
         num_decodes = len(state.decoding) if step.all_decodes else len(step.some_decodes)
         batch = step.batch()
         end_ns, jump, iterations = start_ns + self._cost.iteration_ns(batch), None, 1
+        self.cost_calls += 1
         if self._cold_start_ns or state.moving_blocks:
             end_ns += self._extra_ns()
         elif not chunks and step.all_decodes and not is_behind and self._repeats_itself():
             jump = self._jump(batch, end_ns)
             if jump is not None:
                 end_ns, iterations = jump.end_ns, jump.iterations
+                self.cost_calls += jump.cost_calls
         self._recorder.iterations(
             start_ns, end_ns, jump, num_decodes, chunks, batch, used_blocks, len(state.waiting)
         )

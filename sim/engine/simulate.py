@@ -59,7 +59,12 @@ def simulate(
             recorder.progressed(request)
     else:
         _check_ended_clean(state)
-    counters = {"policy_calls": replica.policy_calls, "swapped_blocks": pace.swapped_blocks}
+    counters = {
+        "events": env.num_events,
+        "policy_calls": replica.policy_calls,
+        "cost_calls": pace.cost_calls,
+        "swapped_blocks": pace.swapped_blocks,
+    }
     record = recorder.result(kv, tokens, counters)
     record.extrapolated_iterations = pace.extrapolated_iterations
     record.notices = notices + _extrapolation_notice(record)

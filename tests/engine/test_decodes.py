@@ -50,7 +50,7 @@ class Pool:
             runs = 1 + number % self.pool.iterations_to_completion()
             first, later = self.now + number + 3, np.arange(1, runs) + number
             self.now = first + int(later.sum())
-            jump = Jump(runs, first, later, int(later.max()), self.now) if runs > 1 else None
+            jump = Jump(runs, first, later, int(later.max()), self.now, 1) if runs > 1 else None
             self.drop(self.pool.advance_all(self.now, jump))
         elif verb == "some":
             self.now += 1 + number

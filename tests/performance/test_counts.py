@@ -19,6 +19,19 @@ from sim.engine import EngineSettings, simulate
 from sim.trace.load import load_trace
 from sim.trace.select import limited, scaled_rate
 
+COST = {
+    "kind": "coefficients",
+    "decode": {"base_us": 12_500, "per_sequence_us": 15, "per_context_token_us": 0.08},
+    "mixed": {
+        "base_us": 12_500,
+        "per_token_us": 40,
+        "per_sequence_us": 15,
+        "per_context_token_us": 0.12,
+        "per_attention_pair_us": 0.0015,
+    },
+}
+"""Like a GPU of the day; written out, since counts depend on every number."""
+
 
 @dataclass
 class Counted:
@@ -59,7 +72,7 @@ def work(monkeypatch: pytest.MonkeyPatch, trace: Trace, policy: str, mode: str =
         step(env)
 
     monkeypatch.setattr(simpy.Environment, "step", counted)
-    cost = Counted(load_cost_model({"file": "rtxpro6000-llama-3.1-8b-tp1"}))
+    cost = Counted(load_cost_model(COST))
     record = simulate(trace, POLICIES.get(policy)(), cost, EngineSettings(num_blocks=20_000, mode=mode))
     monkeypatch.undo()
     # Beyond the work itself SimPy steps once more for every process's start and end, and at the very end.
@@ -87,20 +100,43 @@ def test_work_grows_with_what_changes_not_with_tokens(
         assert done.record.num_iterations > 8 * rows
 
 
-def test_counts_of_a_fixed_run(monkeypatch: pytest.MonkeyPatch, sample: Trace) -> None:
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("mode", ["fast", "reference"])
+def test_a_run_counts_its_own_work(
+    monkeypatch: pytest.MonkeyPatch, sample: Trace, policy: str, mode: str
+) -> None:
+    """What summary.json says of the work is what was done; SimPy looks once more to find nothing left."""
+    done = work(monkeypatch, limited(sample, 100), policy, mode)
+    counters = done.record.counters
+    assert counters["events"] == done.events - 1
+    assert counters["cost_calls"] == done.cost_calls
+    if mode == "reference":
+        rows = done.record.num_iterations
+        assert (len(done.record.iterations), counters["cost_calls"]) == (rows, rows)
+
+
+COUNTS = ("rows", "iterations", "events", "policy_calls", "cost_calls")
+GOLDEN = {
+    ("static", 0.25): (761, 18574, 1166, 761, 1530),
+    ("static", 8): (621, 12591, 1024, 621, 1217),
+    ("continuous", 0.25): (1138, 24374, 1556, 1138, 1920),
+    ("continuous", 8): (461, 976, 864, 461, 661),
+    ("prefill_first", 0.25): (1139, 24411, 1557, 1139, 1925),
+    ("prefill_first", 8): (561, 1174, 964, 561, 843),
+    ("stall_free", 0.25): (1789, 24390, 2207, 1789, 2552),
+    ("stall_free", 8): (1082, 1459, 1485, 1082, 1162),
+    ("vllm_v1", 0.25): (1208, 24375, 1626, 1208, 1991),
+    ("vllm_v1", 8): (518, 1017, 921, 518, 717),
+}
+
+
+@pytest.mark.parametrize(("policy", "rate"), GOLDEN)
+def test_counts_of_a_fixed_run(sample: Trace, policy: str, rate: float) -> None:
     """Golden counts: a change that makes any of them larger makes every run slower."""
-    done = work(monkeypatch, scaled_rate(sample, 0.25), "stall_free")
-    counts = {
-        "rows": len(done.record.iterations),
-        "iterations": done.record.num_iterations,
-        "policy_calls": done.record.counters["policy_calls"],
-        "events": done.events,
-        "cost_calls": done.cost_calls,
-    }
-    assert counts == GOLDEN
-
-
-GOLDEN = {"rows": 1793, "iterations": 26901, "policy_calls": 1793, "events": 2217, "cost_calls": 2535}
+    settings = EngineSettings(num_blocks=20_000)
+    record = simulate(scaled_rate(sample, rate), POLICIES.get(policy)(), load_cost_model(COST), settings)
+    counted = {"rows": len(record.iterations), "iterations": record.num_iterations, **record.counters}
+    assert tuple(counted[name] for name in COUNTS) == GOLDEN[policy, rate]
 
 
 def test_a_jump_saves_most_of_the_events(monkeypatch: pytest.MonkeyPatch, sample: Trace) -> None:
