@@ -30,7 +30,7 @@ def own_policy() -> str:
 def test_it_has_the_two_commands_of_one_line_each() -> None:
     first, second = (block.strip() for block in blocks("bash")[:2])
     assert first == "pip install . && python -m sim run configs/quickstart.yaml"
-    assert second == "pip install '.[test]' && python -m pytest"
+    assert second == "pip install '.[test]' && python -m pytest -n auto"
 
 
 def test_every_command_it_names_is_there() -> None:
