@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 make = tuple.__new__
@@ -47,6 +48,17 @@ class Batch(NamedTuple):
     def num_sequences(self) -> int:
         """Requests in the batch."""
         return self.num_decodes + len(self.chunks)
+
+    def with_decodes(self, contexts: Sequence[int]) -> Batch:
+        """The same batch with a further decode at each of `contexts`, of which there is one at least."""
+        shortest = min(contexts)
+        return Batch(
+            self.num_decodes + len(contexts),
+            self.decode_context_sum + sum(contexts),
+            max(self.decode_context_max, *contexts),
+            min(self.decode_context_min, shortest) if self.num_decodes else shortest,
+            self.chunks,
+        )
 
     def after(self, iterations: int) -> Batch:
         """The same decode-only batch `iterations` later: every context has grown by that many."""

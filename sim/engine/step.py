@@ -15,6 +15,7 @@ from sim.core.batch import Batch, Chunk, make
 from sim.core.errors import PolicyError, StalledError
 from sim.core.request import RequestState
 from sim.engine.state import ReplicaState
+from sim.engine.turns import Turns
 from sim.engine.victims import Running
 
 NO_BUDGET = 1 << 60
@@ -46,8 +47,7 @@ class Step:
         self.max_batch_size = max_batch_size
         self._watermark_blocks = watermark_blocks
         self._victim = victim
-        self._passed_over: dict[RequestState, int] = {}
-        """How often each decode has had to wait because there were more decodes than budget."""
+        self._turns = Turns()
         self.now_ns = 0
         self.preempted = False
         self.all_decodes = False
@@ -237,20 +237,11 @@ class Step:
             chunks = tuple([make(Chunk, (n, request.prefilled_tokens)) for request, n in self.chunks.items()])
         if self.all_decodes:
             decodes = self._decodes.batch(chunks)
-            return self._with_ghosts(decodes) if self.ghost_contexts else decodes
+            return decodes.with_decodes(self.ghost_contexts) if self.ghost_contexts else decodes
         if not self.some_decodes:
             return Batch(chunks=chunks)
         contexts = [request.context_tokens for request in self.some_decodes]
-        return Batch(len(contexts), sum(contexts), max(contexts), min(contexts), chunks)
-
-    def _with_ghosts(self, batch: Batch) -> Batch:
-        ghosts = self.ghost_contexts
-        return Batch(
-            batch.num_decodes + len(ghosts),
-            batch.decode_context_sum + sum(ghosts),
-            max(batch.decode_context_max, *ghosts),
-            min(batch.decode_context_min, *ghosts),
-        )
+        return Batch(chunks=chunks).with_decodes(contexts)
 
     def _padded_batch(self) -> Batch:
         slots, context = self.pad_decode_slots, self.pad_decode_context
@@ -362,19 +353,9 @@ class Step:
         return len(self.some_decodes) - before
 
     def _decode_oldest(self, count: int) -> int:
-        """The `count` decodes whose last token is oldest, and nothing else.
-
-        A tie goes to the one passed over most often, then to admission order: by admission order
-        alone the first would win every tie, and turns would not be equal.
-        """
-        passed_over = self._passed_over
+        """The `count` decodes whose last token is oldest, and nothing else."""
         decodes = self._state.decodes.in_admission_order()
-        members = [request for request in decodes if request not in self.some_decodes]
-        members.sort(key=lambda request: (request.last_token_ns or 0, -passed_over.get(request, 0)))
-        self._passed_over = {
-            request: passed_over.get(request, 0) + (place >= count) for place, request in enumerate(members)
-        }
-        chosen = sorted(members[:count], key=lambda request: request.admission or 0)
+        chosen = self._turns.oldest([d for d in decodes if d not in self.some_decodes], count)
         scheduled = self._decode_each(chosen)
         self.budget_left = 0
         return scheduled
