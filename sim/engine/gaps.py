@@ -35,7 +35,7 @@ class GapLog:
 
     def add_run(self, gaps_ns: Column, count: int) -> None:
         """`count` gaps of each of `gaps_ns`, which is contiguous."""
-        self._run_gaps.extend(gaps_ns.data)
+        self._run_gaps.extend(gaps_ns)  # its bytes: bytearray takes a buffer as it is
         self._runs.extend(_sample(len(gaps_ns), count))
         if len(self._run_gaps) >= self._compact_at:
             self._compact()

@@ -6,6 +6,8 @@ equals taking them one by one (jump.py).
 
 from __future__ import annotations
 
+from typing import Any
+
 from sim.core.batch import Batch
 from sim.core.protocols import CostModel, Policy
 from sim.engine.arrivals import Arrivals
@@ -30,12 +32,12 @@ class Pace:
         recorder: Recorder,
     ) -> None:
         self._cost = cost
-        self._policy = policy
+        self._policy: Any = policy
         self._state = state
         self._step = step
         self._arrivals = arrivals
         self._recorder = recorder
-        self._jumps = settings.mode == "fast"
+        self._jumps = settings.mode == "fast" and hasattr(policy, "steady")
         self._grows = state.memory.grows
         self._queue_is_steady = state.waiting.is_steady
         self._queue_reads_clock = state.waiting.reads_clock
@@ -92,7 +94,7 @@ class Pace:
         step, state = self._step, self._state
         return (
             self._jumps
-            and getattr(self._policy, "steady", False)
+            and self._policy.steady
             and step.iterations == 1
             and not step.preempted
             and not state.prefilling
@@ -103,22 +105,20 @@ class Pace:
         """The planned iteration and its repeats, whose blocks are taken here; None without repeats."""
         state, grows = self._state, self._grows
         decodes, kv = state.decodes, state.kv
+        change_ns = self._next_change_ns() if self._queue_reads_clock else self._arrivals.next_ns
         limit = decodes.iterations_to_completion()
         if limit > 1 and grows:
             limit = 1 + fitting_iterations(
                 decodes.blocks_to_grow, len(state.decoding), kv.block_size, kv.free_blocks, limit - 1
             )
-        jump = jump_over(
-            self._cost, batch, self._step.now_ns, first_end_ns, limit, self._next_change_ns()
-        )
+        jump = jump_over(self._cost, batch, self._step.now_ns, first_end_ns, limit, change_ns)
         if grows and jump is not None:
             kv.take(decodes.blocks_to_grow(1, jump.iterations - 1))
         return jump
 
     def _next_change_ns(self) -> int | None:
         """When something other than an iteration next changes what a plan sees."""
-        arrival = self._arrivals.next_ns
-        reorder = self._state.waiting.reorders_at_ns if self._queue_reads_clock else None
+        arrival, reorder = self._arrivals.next_ns, self._state.waiting.reorders_at_ns
         if reorder is None or arrival is None:
             return arrival if reorder is None else reorder
         return min(arrival, reorder)

@@ -234,7 +234,10 @@ class Step:
             return self._padded_batch()
         chunks: tuple[Chunk, ...] = ()
         if self.chunks:
-            chunks = tuple([make(Chunk, (n, request.prefilled_tokens)) for request, n in self.chunks.items()])
+            made = []
+            for request, tokens in self.chunks.items():
+                made.append(make(Chunk, (tokens, request.prefilled_tokens)))
+            chunks = tuple(made)
         if self.all_decodes:
             decodes = self._decodes.batch(chunks)
             return decodes.with_decodes(self.ghost_contexts) if self.ghost_contexts else decodes

@@ -92,7 +92,7 @@ MUTANTS = (
            "        entries = state.memory.admission_entries(request)\n"
            "        spare = self._watermark_blocks"),
     Mutant("a chunk ignores what is cached", STEP,
-           "make(Chunk, (n, request.prefilled_tokens))", "make(Chunk, (n, 0))"),
+           "make(Chunk, (tokens, request.prefilled_tokens))", "make(Chunk, (tokens, 0))"),
     Mutant("decodes are not charged to the budget", STEP,
            "        self.all_decodes = True\n        self.budget_left -= count",
            "        self.all_decodes = True"),
