@@ -201,6 +201,8 @@ class FairShareQueue(OrderedQueue):
     def _enter(self, state: RequestState) -> None:
         client = state.client
         if client not in self._clients:
+            # How often a policy has looked at the queue since must not matter to the floor.
+            self._charge_running()
             floor = min((self._service[other] for other in self._clients), default=None)
             if floor is None:
                 floor = self._service.get(self._last_served, 0)
@@ -215,8 +217,7 @@ class FairShareQueue(OrderedQueue):
             del self._clients[state.client]
 
     def _in_order(self) -> Iterator[RequestState]:
-        for state in self._charged:
-            self._charge(state)
+        self._charge_running()
         passed: dict[str | None, int] = {}
         while True:
             heads = [
@@ -230,6 +231,10 @@ class FairShareQueue(OrderedQueue):
             yield head
             if head in self._clients.get(head.client, ()):
                 passed[head.client] = passed.get(head.client, 0) + 1
+
+    def _charge_running(self) -> None:
+        for state in self._charged:
+            self._charge(state)
 
     def _charge(self, state: RequestState) -> None:
         generated = state.generated_tokens

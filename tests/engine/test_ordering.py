@@ -176,3 +176,17 @@ def test_with_aging_the_wait_is_bounded_by_the_older_work(aging_ns: int, priorit
 
 def test_every_order_explains_itself() -> None:
     assert all(ORDERS.get(name).__doc__ for name in ORDERS)
+
+
+def test_a_client_is_charged_for_what_ran_however_often_the_queue_was_looked_at() -> None:
+    """A jump looks less often than single iterations; who comes next must not depend on that."""
+    arrivals = [0, 0, 0, 0, 0, 5, 60, 65, 80, 85]
+    prompts, outputs = [1, 1, 2, 1, 1, 1, 1, 1, 1, 1], [1, 3, 2, 1, 13, 1, 10, 1, 1, 8]
+    rows = list(zip(arrivals, prompts, outputs, strict=True))
+    trace = make_trace(rows, client=[("a", "b", None)[row % 3] for row in range(len(rows))])
+    params = {"max_batch_size": 1, "token_budget": 2}
+    fast, reference = (
+        serve(trace, "vllm_v1", LinearCost(base=5), params, mode=mode, ordering=Ordering("fair_share"))
+        for mode in ("fast", "reference")
+    )
+    assert fast.token_times == reference.token_times
