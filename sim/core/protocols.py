@@ -21,7 +21,8 @@ class CostModel(Protocol):
     `grows_with_context = True`; then the last of a run is its longest.
 
     A model that knows its range may have `outside(batch, iterations) -> int`: how many of the next
-    `iterations` of `batch` lie outside what was measured. The engine counts them.
+    `iterations` of `batch` lie outside what was measured. The engine counts them. The range is a box:
+    it holds every batch that is smaller than one it holds.
     """
 
     def iteration_ns(self, batch: Batch) -> int:

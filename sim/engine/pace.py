@@ -30,7 +30,9 @@ class Pace:
         step: Step,
         arrivals: Arrivals,
         recorder: Recorder,
+        stays_inside: bool = False,
     ) -> None:
+        """`stays_inside`: no batch without padding can lie outside the range of `cost`."""
         self._cost = cost
         self._policy: Any = policy
         self._state = state
@@ -44,11 +46,12 @@ class Pace:
         self._swap_ns_per_block = settings.swap_ns_per_block or 0
         self._cold_start_ns: int = getattr(cost, "cold_start_ns", 0)
         """Still to be added to the first iteration."""
-        self._outside = getattr(cost, "outside", None)
+        self._outside: Any = getattr(cost, "outside", None)
         self.extrapolated_iterations = None if self._outside is None else 0
         """Iterations outside the range the cost model was measured on, if it can tell."""
-        self.cost_calls = 0
-        """How often the cost model was asked."""
+        self._stays_inside = stays_inside or self._outside is None
+        self.later_calls = 0
+        """How often the cost model was asked for more than one iteration a row."""
         self.swapped_blocks = 0
         """KV blocks moved to or from host memory."""
 
@@ -62,21 +65,20 @@ class Pace:
         num_decodes = len(state.decoding) if step.all_decodes else len(step.some_decodes)
         batch = step.batch()
         end_ns, jump, iterations = start_ns + self._cost.iteration_ns(batch), None, 1
-        self.cost_calls += 1
         if self._cold_start_ns or state.moving_blocks:
             end_ns += self._extra_ns()
         elif not chunks and step.all_decodes and not is_behind and self._repeats_itself():
             jump = self._jump(batch, end_ns)
             if jump is not None:
                 end_ns, iterations = jump.end_ns, jump.iterations
-                self.cost_calls += jump.cost_calls
+                self.later_calls += jump.cost_calls
         self._recorder.iterations(
             start_ns, end_ns, jump, num_decodes, chunks, batch, used_blocks, len(state.waiting)
         )
-        if self._outside is not None:
-            self.extrapolated_iterations += self._outside(batch, iterations)
         if step.is_unusual:
             self._record_waste(num_decodes, iterations)
+        if not self._stays_inside or (step.is_unusual and self._outside is not None):
+            self.extrapolated_iterations += self._outside(batch, iterations)
         return end_ns, jump
 
     def _extra_ns(self) -> int:

@@ -51,7 +51,7 @@ class Recorder:
         self._rows = bytearray()
         """Packed iteration rows that are not in the totals yet."""
         self._blocks: list[NDArray[np.int64]] = []
-        self._num_iterations = self._busy_ns = self._emitted = 0
+        self._num_rows = self._num_iterations = self._busy_ns = self._emitted = 0
         self._steady_requests = self._steady_output = self._steady_prompt = 0
         self._padded_prefill = self._idle_slots = self._used_slots = 0
 
@@ -60,6 +60,12 @@ class Recorder:
         """Iterations so far."""
         self._add_up()
         return self._num_iterations
+
+    @property
+    def num_rows(self) -> int:
+        """Rows so far: iterations, or exact jumps over several."""
+        self._add_up()
+        return self._num_rows
 
     def arrived(self, request: RequestState) -> None:
         self._arrival[request.row] = request.arrival_ns
@@ -131,6 +137,7 @@ class Recorder:
         self._rows = bytearray()
         start, duration, decodes, repeats = rows[:, 0], rows[:, 1], rows[:, 2], rows[:, -1]
         tokens = decodes * repeats
+        self._num_rows += len(rows)
         self._num_iterations += int(repeats.sum())
         self._busy_ns += int(duration.sum())
         self._emitted += int(tokens.sum())

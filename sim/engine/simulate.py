@@ -14,6 +14,7 @@ from sim.engine.clock import Clock
 from sim.engine.decodes import Decodes, PlainDecodes
 from sim.engine.epochs import EpochDecodes
 from sim.engine.events import EventRecorder, EventStep
+from sim.engine.extent import stays_inside
 from sim.engine.ordering import ORDERS
 from sim.engine.pace import Pace
 from sim.engine.recorder import Recorder
@@ -46,7 +47,8 @@ def simulate(
     state = _replica_state(kv, policy, cost, settings, recorder, tokens)
     notices = [*trace.notices, *_prepare(policy, trace)]
     step = _step(state, policy, settings, recorder)
-    pace = Pace(cost, policy, settings, state, step, arrivals, recorder)
+    inside = stays_inside(cost, policy, trace)
+    pace = Pace(cost, policy, settings, state, step, arrivals, recorder, inside)
     replica = Replica(env, arrivals, policy, pace, settings, state, step, recorder, tokens)
     env.process(arrivals.process())
     env.process(replica.serve())
@@ -62,7 +64,7 @@ def simulate(
     counters = {
         "events": env.num_events,
         "policy_calls": replica.policy_calls,
-        "cost_calls": pace.cost_calls,
+        "cost_calls": recorder.num_rows + pace.later_calls,
         "swapped_blocks": pace.swapped_blocks,
     }
     record = recorder.result(kv, tokens, counters)

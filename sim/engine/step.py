@@ -38,6 +38,7 @@ class Step:
     ) -> None:
         self._state = state
         self._decodes = state.decodes
+        self._decoding = state.decoding
         self._grows = state.memory.grows
         self._queue_reads_clock = state.waiting.reads_clock
         self.kv = state.kv
@@ -136,7 +137,7 @@ class Step:
         if self.all_decodes:
             raise PolicyError("decode_all was called twice in one iteration")
         decodes = self._decodes
-        count = len(self._state.decoding) - len(self.some_decodes)
+        count = len(self._decoding) - len(self.some_decodes)
         if count > self.budget_left:
             return self._decode_oldest(self.budget_left)
         if self.some_decodes:

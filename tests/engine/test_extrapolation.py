@@ -1,8 +1,15 @@
 """How much of a run lay outside what the cost model was measured on is counted, jumps included."""
 
+import dataclasses
+from dataclasses import dataclass, field
+
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sim.core.batch import Batch
+from sim.core.registry import POLICIES
+from sim.cost.validity import EVERYTHING, ValidRange
+from sim.engine.extent import stays_inside
 from tests.worlds import STANDARD, LinearCost, World, serve, worlds
 
 
@@ -31,3 +38,30 @@ def test_the_count_and_its_notice_by_hand() -> None:
 
 def test_a_model_that_cannot_tell_is_not_counted() -> None:
     assert serve([(0, 5, 18)], "continuous", LinearCost(base=5)).extrapolated_iterations is None
+
+
+@dataclass(frozen=True)
+class Boxed(LinearCost):
+    """Measured inside `box`; remembers every batch it was asked about."""
+
+    box: ValidRange = EVERYTHING
+    asked: list[Batch] = field(default_factory=list)
+
+    def iteration_ns(self, batch: Batch) -> int:
+        self.asked.append(batch)
+        return super().iteration_ns(batch)
+
+    def outside(self, batch: Batch, iterations: int = 1) -> int:
+        return self.box.outside(batch, iterations)
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds(("stall_free", "vllm_v1")), st.integers(4, 60), st.integers(4, 40))
+def test_where_the_largest_batches_are_inside_all_are(world: World, context: int, tokens: int) -> None:
+    cost = Boxed(base=5, per_decode=1, box=ValidRange(6, context, tokens, context))
+    policy = POLICIES.get(world.policy)(**world.params)
+    record = dataclasses.replace(world, cost=cost).serve("reference")
+    outside = sum(cost.box.outside(batch) for batch in cost.asked)
+    assert record.extrapolated_iterations == outside
+    if stays_inside(cost, policy, world.trace):
+        assert outside == 0
