@@ -61,6 +61,10 @@ class CoefficientModel:
         self.outside = (valid or EVERYTHING).outside
         """How many of the next iterations of a batch lie outside the range it was fitted on."""
         self._decode = (decode.base_us, decode.per_sequence_us, decode.per_context_token_us)
+        self._per_context = array(decode.per_context_token_us)
+        self._fixed: dict[int, NDArray[np.float64]] = {}
+        """What is the same in all iterations of a run, by the number of decodes."""
+        self._some_below_1_ns = min(decode.base_us - 0.001, *self._decode[1:]) < 0
         self._mixed = (
             mixed.base_us,
             mixed.per_token_us,
@@ -94,15 +98,18 @@ class CoefficientModel:
     def decode_run_ns(self, batch: Batch, iterations: int) -> NDArray[np.int64]:
         """Durations of the next iterations of a decode-only batch; equal to iteration_ns of each."""
         num_decodes, first, _, _, _ = batch
-        base, per_sequence, per_context = self._decode
+        fixed = self._fixed.get(num_decodes)
+        if fixed is None:
+            base, per_sequence, _ = self._decode
+            fixed = self._fixed[num_decodes] = array(base + per_sequence * num_decodes)
         # In place, in the scalar version's order of operations: the same roundings, fewer arrays.
         # Numbers as arrays, because numpy takes as long to convert one as to multiply by it.
         times = arange(first, first + num_decodes * iterations, num_decodes, dtype=_FLOAT)
-        multiply(times, array(per_context), times)
-        add(times, array(base + per_sequence * num_decodes), times)
+        multiply(times, self._per_context, times)
+        add(times, fixed, times)
         multiply(times, _NS_PER_US, times)
         rint(times, out=times)
-        if not (self.grows_with_context and times.item(0) >= 1.0):
+        if self._some_below_1_ns:
             maximum(times, 1.0, out=times)
         return times.astype(_INT)
 

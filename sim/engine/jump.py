@@ -48,14 +48,20 @@ class Jump:
 
 
 def jump_over(
-    cost: CostModel, batch: Batch, start_ns: int, first_end_ns: int, limit: int, change_ns: int | None
+    cost: CostModel,
+    batch: Batch,
+    start_ns: int,
+    first_end_ns: int,
+    limit: int,
+    change_ns: int | None,
+    grows: bool = False,
 ) -> Jump | None:
     """The next iterations of `batch`, at most `limit`; None if there is only the first.
 
     The first takes from `start_ns` to `first_end_ns`. The last is at the latest the first that ends
     at or after `change_ns`, because the decision made there sees the change. Stopping earlier is
     always allowed, so the number of iterations is guessed from the first duration, which a growing
-    context only makes longer.
+    context only makes longer. `grows`: the cost model promises that (CostModel.grows_with_context).
     """
     if change_ns is not None:
         limit = min(limit, -((start_ns - change_ns) // (first_end_ns - start_ns)))
@@ -66,10 +72,9 @@ def jump_over(
     durations = cost.decode_run_ns(batch, limit)
     elapsed = _running_sum(durations)
     last = limit - 1
-    if change_ns is not None:
-        last = min(last, int(elapsed.searchsorted(change_ns - start_ns)))
+    if change_ns is not None and elapsed.item(last - 1) >= change_ns - start_ns:
+        last = int(elapsed.searchsorted(change_ns - start_ns))
     later = durations[1 : last + 1]
-    grows = getattr(cost, "grows_with_context", False)
     longest = later.item(-1) if grows else int(later.max())
     return Jump(last + 1, first_end_ns, later, longest, start_ns + elapsed.item(last), 1)
 

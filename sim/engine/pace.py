@@ -39,6 +39,7 @@ class Pace:
         self._step = step
         self._arrivals = arrivals
         self._recorder = recorder
+        self._runs_grow = bool(getattr(cost, "grows_with_context", False))
         self._jumps = settings.mode == "fast" and hasattr(policy, "steady")
         self._grows = state.memory.grows
         self._queue_is_steady = state.waiting.is_steady
@@ -113,7 +114,9 @@ class Pace:
             limit = 1 + fitting_iterations(
                 decodes.blocks_to_grow, len(state.decoding), kv.block_size, kv.free_blocks, limit - 1
             )
-        jump = jump_over(self._cost, batch, self._step.now_ns, first_end_ns, limit, change_ns)
+        jump = jump_over(
+            self._cost, batch, self._step.now_ns, first_end_ns, limit, change_ns, self._runs_grow
+        )
         if grows and jump is not None:
             kv.take(decodes.blocks_to_grow(1, jump.iterations - 1))
         return jump
