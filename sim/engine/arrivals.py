@@ -15,23 +15,7 @@ from simpy.events import URGENT
 
 from sim.core.request import Request
 from sim.core.trace import Trace
-from sim.engine.clock import Clock
-
-
-class ArrivalTime(simpy.Event):
-    """A timeout that fires before every ordinary event of its instant.
-
-    So a request arriving exactly at t is there for the decision made at t (design.md section 3), and
-    no tie is decided by which event entered the heap first.
-    """
-
-    def __init__(self, env: Clock, delay_ns: int) -> None:
-        # As simpy.Timeout does: one call less than through Event.__init__.
-        self.env = env
-        self.callbacks = []
-        self._value = None
-        self._ok = True
-        env.schedule(self, URGENT, delay_ns)
+from sim.engine.clock import Clock, Delay
 
 
 class Arrivals:
@@ -59,14 +43,13 @@ class Arrivals:
 
     def process(self) -> Generator[simpy.Event, None, None]:
         """The SimPy process of the arrivals whose times are known beforehand."""
-        env, front_end_ns = self._env, self._front_end_ns
-        now_ns = env.now
+        front_end_ns, now_ns = self._front_end_ns, self._env.now
         for request in self._known_beforehand():
             reaches_ns = request.arrival_ns + front_end_ns
             if reaches_ns > now_ns:
                 self._next_of_trace_ns = reaches_ns
                 self._look_ahead()
-                yield ArrivalTime(env, reaches_ns - now_ns)
+                yield self._urgent(reaches_ns - now_ns)
                 now_ns = reaches_ns
             self._deliver(request)
         self._next_of_trace_ns = None
@@ -132,10 +115,18 @@ class Arrivals:
             self._env.process(self._arrive_later(request, reaches_ns))
 
     def _arrive_later(self, request: Request, reaches_ns: int) -> Generator[simpy.Event, None, None]:
-        yield ArrivalTime(self._env, reaches_ns - self._env.now)
+        yield self._urgent(reaches_ns - self._env.now)
         heappop(self._later)
         self._look_ahead()
         self._deliver(request)
+
+    def _urgent(self, delay_ns: int) -> Delay:
+        """A delay that fires before every ordinary event of its instant.
+
+        So a request arriving exactly at t is there for the decision made at t (design.md section 3),
+        and no tie is decided by which event entered the heap first.
+        """
+        return Delay(self._env, delay_ns, URGENT)
 
     def _deliver(self, request: Request) -> None:
         self.inbox.append(request)

@@ -16,7 +16,7 @@ from sim.core.errors import PolicyError, SimError, StalledError
 from sim.core.protocols import Policy
 from sim.core.request import RequestState
 from sim.engine.arrivals import Arrivals
-from sim.engine.clock import Clock
+from sim.engine.clock import Clock, Delay
 from sim.engine.decodes import by_admission
 from sim.engine.jump import Jump
 from sim.engine.pace import Pace
@@ -79,7 +79,7 @@ class Replica:
         while True:
             if self._decide(now_ns):
                 end_ns, jump = self._pace.ask(self._is_behind)
-                yield simpy.Timeout(env, end_ns - now_ns)
+                yield Delay(env, end_ns - now_ns)
                 now_ns = end_ns
                 self._commit(end_ns, jump)
             elif self._work_remains():
@@ -105,10 +105,9 @@ class Replica:
         if self._known_ns is not None:
             if self._decide_ahead(now_ns, self._known_ns):
                 return True
-            self._known_ns = None
+            self._known_ns, self._is_behind = None, False
         if self._arrivals.inbox:
             self._admit_arrivals()
-        self._is_behind = False
         if self._state.running or self._state.waiting:
             return self._ask_once(now_ns) or self._ask_again(now_ns)
         self._step.begin(now_ns)
@@ -167,7 +166,12 @@ class Replica:
         step = self._step
         step.begin(now_ns)
         self.policy_calls += 1
-        self._ask_policy(self._plan, step)
+        self.in_policy = True
+        try:
+            self._plan(step)
+        except (Exception, SystemExit) as error:
+            raise self._blamed(error) from error
+        self.in_policy = False
         if step.some_decodes:
             step.finish_planning()
         elif not (step.all_decodes or step.chunks):
@@ -199,19 +203,23 @@ class Replica:
         return blocks <= state.kv.free_blocks
 
     def _ask_policy(self, method: Callable[[T], None], argument: T) -> None:
-        """Call the policy; whatever goes wrong in it is reported with the iteration's number."""
+        """Tell the policy; whatever goes wrong in it is reported with the iteration's number."""
         self.in_policy = True
         try:
             method(argument)
-        except SimError as error:
-            raise type(error)(f"{self._iteration_name()}: {error}") from error
         except (Exception, SystemExit) as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            raise PolicyError(
-                f"{self._iteration_name()}: the policy raised {type(error).__name__}: {error} "
-                f"({place.filename}, line {place.lineno})"
-            ) from error
+            raise self._blamed(error) from error
         self.in_policy = False
+
+    def _blamed(self, error: BaseException) -> SimError:
+        """What to raise for `error`, which came out of the policy's code."""
+        if isinstance(error, SimError):
+            return type(error)(f"{self._iteration_name()}: {error}")
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return PolicyError(
+            f"{self._iteration_name()}: the policy raised {type(error).__name__}: {error} "
+            f"({place.filename}, line {place.lineno})"
+        )
 
     def _iteration_name(self) -> str:
         return f"iteration {self._recorder.num_iterations} at {self._env.now / 1e9:.6f} s"

@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant("equal arrivals in reverse row order", "sim/engine/arrivals.py",
            "return request.arrival_ns, request.row", "return request.arrival_ns, -request.row"),
     Mutant("an arrival at t comes after the decision at t", "sim/engine/arrivals.py",
-           "env.schedule(self, URGENT, delay_ns)", "env.schedule(self, 2, delay_ns)"),
+           "Delay(self._env, delay_ns, URGENT)", "Delay(self._env, delay_ns, 2)"),
     Mutant("a preempted request goes to the back of the queue", "sim/engine/queue.py",
            "put_back = deque.appendleft", "put_back = deque.append"),
     Mutant("smaller requests overtake one that does not fit", STEP,
